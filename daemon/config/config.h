@@ -1,0 +1,80 @@
+// What one configuration file says, checked and with defaults filled in. Plain data; no thread owns it.
+//
+// parse.h turns a YAML file into this or into a list of every error with line and column.
+// deploy/config/causeway.yaml explains each key.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace causeway::config {
+
+inline constexpr int kPeersMax = 63;
+inline constexpr int kRunsMax = 64;
+inline constexpr int kLanesMax = 64;
+
+struct Tls {
+  std::string certificate;  // PEM files
+  std::string key;
+  std::string authority;
+  std::vector<std::string> denied_spki_sha256;  // hex; `deny:`
+};
+
+struct Peer {
+  std::string cluster;
+  std::string address;  // host:port; empty: this side never dials
+};
+
+struct Trainers {
+  std::string socket = "/run/causeway/trainer.sock";
+  std::string group;        // empty: the process's own group
+  uint32_t mode = 0660;
+};
+
+enum class Rule { kAverage, kNesterov, kGradientAverage };  // `average`, `nesterov`, `gradients`
+
+struct Algorithm {
+  Rule rule = Rule::kAverage;
+  double learning_rate = 1.0;  // eta; 1 for average
+  double momentum = 0.0;       // mu; 0 for average
+  uint32_t local_steps = 1;    // H
+  uint32_t fragments = 1;      // P
+  std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
+};
+
+struct Codec {
+  std::string kind = "fp32";  // as compression::CodecSpec::Parse reads it
+  bool error_feedback = false;
+};
+
+struct Run {
+  std::string name;
+  std::vector<std::string> clusters;  // sorted; contains this cluster
+  std::string seed;                   // whose parameters a new run takes; default: the lowest name
+  std::string primary;                // decides an exact half; empty: none
+  Algorithm algorithm;
+  Codec codec;
+  int64_t wait_timeout_ms = 0;        // 0: a trainer waits for ever
+};
+
+struct Config {
+  std::string cluster;
+  std::string listen = "[::]:7443";
+  std::string domain = "causeway";  // of the identities: spiffe://<domain>/gateway/<cluster>
+  Tls tls;
+  std::vector<Peer> peers;
+  Trainers trainers;
+  int64_t peer_timeout_ms = 10'000;
+  int lanes = 4;              // TCP connections per peer, beside the control connection
+  int workers = 0;            // threads that encode and reduce; 0: one per core, at most 8
+  int64_t memory_bytes = int64_t{4} << 30;  // the budget
+  std::vector<Run> runs;
+  std::string metrics_listen;  // `metrics: {listen}`; empty: none
+  std::string admin_socket = "/run/causeway/admin.sock";
+  std::string state_directory = "/var/lib/causeway";
+  std::string log_level = "info";
+};
+
+}  // namespace causeway::config
