@@ -1,0 +1,123 @@
+// What the daemon (or the simulator) tells the engine. All are facts; none carries data bytes.
+#ifndef CAUSEWAY_DAEMON_ENGINE_EVENT_H_
+#define CAUSEWAY_DAEMON_ENGINE_EVENT_H_
+
+#include <variant>
+#include <vector>
+
+#include "daemon/engine/ids.h"
+#include "daemon/engine/message.h"
+#include "daemon/engine/record.h"
+
+namespace causeway::engine {
+
+// What the checkpoint on disk holds of a fragment.
+struct HeldFragment {
+  FragmentId fragment = 0;
+  StateId state;
+  std::vector<CommitRecord> records;  // newest last
+};
+
+// First event after construction. Empty: no outer state on this disk.
+struct Start {
+  std::vector<HeldFragment> held;
+};
+
+// A local trainer has joined; the daemon has checked that it is the only one of the cluster.
+struct TrainerJoined {
+  uint64_t session = 0;
+  Hash256 schema{};
+  Hash256 algorithm{};
+  uint32_t fragments = 0;  // 1 .. kFragmentsMax
+  bool has_parameters = false;
+  Hash256 parameters{};  // hash of the parameters it came with
+};
+
+// `died` or left in order. Its uncounted contributions are withdrawn where that is still possible.
+struct TrainerGone {
+  uint64_t session = 0;
+  bool died = false;
+};
+
+// Hints: on connect, what is outstanding to the peer is repeated at once. Suspicion never rests on
+// them.
+struct PeerConnected {
+  ClusterId peer = 0;
+};
+struct PeerDisconnected {
+  ClusterId peer = 0;
+};
+
+struct Received {
+  ClusterId from = 0;  // as authenticated by the transport
+  Envelope envelope;
+};
+
+// Bytes moved from that peer, of any kind, on a connection of this incarnation: counts as heard.
+struct Progress {
+  ClusterId from = 0;
+  Incarnation incarnation = 0;
+};
+
+// An operation of the trainer whose snapshot is complete. `base` names the value it started from:
+// lineage and round; the chain may be zero where the trainer does not know it.
+struct Submit {
+  FragmentId fragment = 0;
+  StateId base;
+  Weight weight = 0;
+  OpId op;
+};
+
+// The trainer has written the value of this round into its parameters.
+struct TrainerApplied {
+  FragmentId fragment = 0;
+  Lineage lineage = 0;
+  RoundNumber round = 0;
+};
+
+// The data plane holds the combined result of exactly the set it was told by Reduce.
+struct ResultHeld {
+  FragmentId fragment = 0;
+  RoundNumber round = 0;
+  Epoch epoch;
+  Attempt attempt = 0;
+  Hash256 result{};
+  Hash256 previous_state{};  // of the outer state of round - 1; zero where there is none
+};
+
+// The data plane has staged the whole state that FetchState named, checksums good.
+struct StateHeld {
+  FragmentId fragment = 0;
+  StateId state;
+};
+
+struct Persisted {
+  uint64_t token = 0;
+};
+
+// The operator's wishes. Honoured by the leader; elsewhere passed on to it.
+struct ChangeElectorate {
+  Electorate electorate;
+};
+struct LeaveRequested {};
+// The operator accepts that commits are undone (only asked for when Config::rollback is kAsk).
+struct ApproveRollback {};
+
+// The leader's own proposal of a plan for later rounds.
+struct ProposePlan {
+  Plan plan;
+};
+
+// Engine::NextTimer() has come.
+struct Timer {};
+
+using Event =
+    std::variant<Start, TrainerJoined, TrainerGone, PeerConnected, PeerDisconnected, Received,
+                 Progress, Submit, TrainerApplied, ResultHeld, StateHeld, Persisted,
+                 ChangeElectorate, LeaveRequested, ApproveRollback, ProposePlan, Timer>;
+
+const char* EventName(const Event& event);
+
+}  // namespace causeway::engine
+
+#endif  // CAUSEWAY_DAEMON_ENGINE_EVENT_H_
