@@ -1,4 +1,5 @@
-// What one configuration file says, checked and with defaults filled in. Plain data; no thread owns it.
+// What one configuration file says, checked and with defaults filled in. Plain data; no thread owns
+// it.
 //
 // parse.h turns a YAML file into this or into a list of every error with line and column.
 // deploy/config/causeway.yaml explains each key.
@@ -14,6 +15,13 @@ namespace causeway::config {
 inline constexpr int kPeersMax = 63;
 inline constexpr int kRunsMax = 64;
 inline constexpr int kLanesMax = 64;
+inline constexpr int kWorkersMax = 256;
+inline constexpr int kFragmentsMax = 256;  // as proto/local_protocol.h
+inline constexpr int kDeniedKeysMax = 1024;
+inline constexpr int64_t kMemoryBytesMin = int64_t{64} << 20;
+inline constexpr int64_t kMemoryBytesMax = int64_t{16} << 40;
+inline constexpr int64_t kPeerTimeoutMsMin = 200;
+inline constexpr int64_t kPeerTimeoutMsMax = 10 * 60 * 1000;
 
 struct Tls {
   std::string certificate;  // PEM files
@@ -29,7 +37,7 @@ struct Peer {
 
 struct Trainers {
   std::string socket = "/run/causeway/trainer.sock";
-  std::string group;        // empty: the process's own group
+  std::string group;  // empty: the process's own group
   uint32_t mode = 0660;
 };
 
@@ -37,10 +45,10 @@ enum class Rule { kAverage, kNesterov, kGradientAverage };  // `average`, `neste
 
 struct Algorithm {
   Rule rule = Rule::kAverage;
-  double learning_rate = 1.0;  // eta; 1 for average
-  double momentum = 0.0;       // mu; 0 for average
-  uint32_t local_steps = 1;    // H
-  uint32_t fragments = 1;      // P
+  double learning_rate = 1.0;         // eta; 1 for average
+  double momentum = 0.0;              // mu; 0 for average
+  uint32_t local_steps = 1;           // H
+  uint32_t fragments = 1;             // P
   std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
 };
 
@@ -56,7 +64,7 @@ struct Run {
   std::string primary;                // decides an exact half; empty: none
   Algorithm algorithm;
   Codec codec;
-  int64_t wait_timeout_ms = 0;        // 0: a trainer waits for ever
+  int64_t wait_timeout_ms = 0;  // 0: a trainer waits for ever
 };
 
 struct Config {
@@ -67,14 +75,16 @@ struct Config {
   std::vector<Peer> peers;
   Trainers trainers;
   int64_t peer_timeout_ms = 10'000;
-  int lanes = 4;              // TCP connections per peer, beside the control connection
-  int workers = 0;            // threads that encode and reduce; 0: one per core, at most 8
+  int lanes = 4;    // TCP connections per peer, beside the control connection
+  int workers = 0;  // threads that encode and reduce; 0: one per core, at most 8
   int64_t memory_bytes = int64_t{4} << 30;  // the budget
   std::vector<Run> runs;
   std::string metrics_listen;  // `metrics: {listen}`; empty: none
   std::string admin_socket = "/run/causeway/admin.sock";
+  std::string admin_group;  // of the admin socket; empty: the process's own group
   std::string state_directory = "/var/lib/causeway";
-  std::string log_level = "info";
+  std::string log_level = "info";   // debug, info, warning, error
+  std::string log_format = "text";  // text: key=value; json
 };
 
 }  // namespace causeway::config

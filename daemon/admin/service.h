@@ -1,0 +1,50 @@
+// The admin service: what the operator's command asks of a running daemon, over a unix socket whose
+// mode (0660, and its group) is the authorisation.
+//
+// Threads: Start and Stop from one thread; the provider is called on gRPC's threads, several at a
+// time, and hops to its own. gRPC's types stay in the source file. Does not: decide anything; the
+// provider answers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace causeway::admin {
+
+namespace v1 {
+class StatusReply;
+}  // namespace v1
+
+// Implemented by the daemon. Calls must return within seconds and must not outlive
+// AdminService::Stop.
+class StatusProvider {
+ public:
+  virtual ~StatusProvider() = default;
+  virtual void FillStatus(v1::StatusReply* reply) = 0;
+  // Deletes a run's state on this gateway; returns what was done, in words. NotFound names the
+  // known runs, FailedPrecondition says what still uses the run.
+  virtual absl::StatusOr<std::string> ForgetRun(const std::string& run) = 0;
+};
+
+class AdminService {
+ public:
+  // Binds the socket with mode 0660 and `group` (empty: the process's own) from its first moment,
+  // whatever the umask. A stale socket is replaced, one that a live daemon answers on is refused
+  // (AlreadyExists), and so is a path that is not a socket. `provider` must outlive the service.
+  static absl::StatusOr<std::unique_ptr<AdminService>> Start(const std::string& socket,
+                                                             const std::string& group,
+                                                             StatusProvider& provider);
+  ~AdminService();  // Stop
+  // Lets running calls end (at most 2 s), then closes and removes the socket.
+  void Stop();
+
+ private:
+  class Impl;
+  explicit AdminService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace causeway::admin

@@ -1,0 +1,38 @@
+// Stable ids of log events: operators match on them, so an id is never renamed or reused.
+#pragma once
+
+#include <string_view>
+
+namespace causeway::observe::event {
+
+inline constexpr std::string_view kDaemonStarting = "daemon.starting";
+inline constexpr std::string_view kDaemonReady = "daemon.ready";
+inline constexpr std::string_view kDaemonDraining = "daemon.draining";
+inline constexpr std::string_view kDaemonStopped = "daemon.stopped";
+inline constexpr std::string_view kDaemonFailed = "daemon.failed";
+inline constexpr std::string_view kConfigWarning = "config.warning";
+inline constexpr std::string_view kConfigError = "config.error";
+inline constexpr std::string_view kWatchdogStalled = "watchdog.stalled";
+inline constexpr std::string_view kCertificateExpires = "tls.certificate-expires";
+inline constexpr std::string_view kHandshakeRejected = "tls.handshake-rejected";
+inline constexpr std::string_view kPeerUp = "peer.up";
+inline constexpr std::string_view kPeerDown = "peer.down";
+inline constexpr std::string_view kPeerRefused = "peer.refused";
+inline constexpr std::string_view kTrainerAttached = "trainer.attached";
+inline constexpr std::string_view kTrainerGone = "trainer.gone";
+inline constexpr std::string_view kTrainerRefused = "trainer.refused";
+inline constexpr std::string_view kRunForming = "run.forming";
+inline constexpr std::string_view kRunFormed = "run.formed";
+inline constexpr std::string_view kRunStalled = "run.stalled";
+inline constexpr std::string_view kRunFailed = "run.failed";
+inline constexpr std::string_view kRunFinished = "run.finished";
+inline constexpr std::string_view kRunForgotten = "run.forgotten";
+inline constexpr std::string_view kRunResidualLost = "run.residual-lost";
+inline constexpr std::string_view kEpochInstalled = "run.epoch-installed";
+inline constexpr std::string_view kRoundCommitted = "round.committed";
+inline constexpr std::string_view kRoundExcluded = "round.excluded";
+inline constexpr std::string_view kRoundAborted = "round.aborted";
+inline constexpr std::string_view kStateFetched = "state.fetched";
+inline constexpr std::string_view kCheckpointFailed = "state.checkpoint-failed";
+
+}  // namespace causeway::observe::event
