@@ -1,0 +1,304 @@
+// Chunks: cutting into tiles, headers, and every check of a received chunk.
+// Tiles of kTileElements go through one small buffer that stays in the L1 cache, rather than one
+// kernel for each combination of base, snapshot type and residual.
+#include "compression/codec.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "compression/block_math.h"
+#include "compression/chunk_header.h"
+#include "compression/codec_internal.h"
+#include "compression/kernels/kernels.h"
+
+namespace causeway::compression {
+namespace {
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFp32 || dtype == DType::kBf16 || dtype == DType::kFp16;
+}
+
+uint32_t NonFiniteThreshold(const CodecSpec& spec) {
+  return spec.block == 0 ? math::kInfBits : math::kHugeBits;
+}
+
+void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                    uint32_t begin, uint32_t count, EncodeStats* stats) {
+  alignas(64) float values[kTileElements];
+  kernels.gather(input, begin, count, values);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (math::AbsBits(values[i]) < NonFiniteThreshold(spec)) continue;
+    ++stats->nonfinite;
+    stats->first_nonfinite = std::min(stats->first_nonfinite, begin + i);
+  }
+}
+
+void StoreResidual(const KernelTable& kernels, const EncodeInput& input, uint32_t begin,
+                   uint32_t count, const float* residual) {
+  if (input.residual_dtype == DType::kFp32) {
+    std::memcpy(static_cast<float*>(input.residual_out) + begin, residual, count * sizeof(float));
+  } else {
+    kernels.to_bf16(residual, count, static_cast<uint16_t*>(input.residual_out) + begin);
+  }
+}
+
+ChunkHeader HeaderOf(const CodecSpec& spec, const EncodeInput& input, const ChunkLayout& layout,
+                     bool nonfinite) {
+  ChunkHeader header;
+  header.codec = static_cast<uint8_t>(spec.kind);
+  header.source_dtype = static_cast<uint8_t>(input.snapshot_dtype);
+  header.log2_block = Log2Block(spec.block);
+  header.scale_type = static_cast<uint8_t>(ScaleTypeOf(spec.kind));
+  header.flags = static_cast<uint16_t>((spec.error_feedback ? kFlagErrorFeedback : 0) |
+                                       (spec.stochastic ? kFlagStochastic : 0) |
+                                       (nonfinite ? kFlagNonFinite : 0));
+  header.n = input.n;
+  header.scale_bytes = layout.scale_bytes;
+  header.code_bytes = layout.code_bytes;
+  header.seed = spec.stochastic ? input.seed : 0;
+  return header;
+}
+
+bool EncodeTiles(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                 const ChunkLayout& layout, uint8_t* scales, uint8_t* codes, EncodeStats* stats) {
+  alignas(64) float buffer[kTileElements];
+  const CodecTraits& traits = Traits(spec.kind);
+  const bool direct = input.base == nullptr && input.snapshot_dtype == DType::kFp32 &&
+                      input.residual_in == nullptr && input.residual_out == nullptr;
+  bool nonfinite = false;
+  for (uint32_t begin = 0; begin < input.n; begin += kTileElements) {
+    const uint32_t count = std::min(kTileElements, input.n - begin);
+    EncodeTile tile = {};
+    tile.block = layout.block;
+    tile.blocks = (count + layout.block - 1) / layout.block;
+    const uint32_t padded = tile.blocks * layout.block;
+    if (direct && padded == count) {
+      tile.values = static_cast<const float*>(input.snapshot) + begin;
+    } else {
+      kernels.gather(input, begin, count, buffer);
+      std::fill(buffer + count, buffer + padded, 0.0f);
+      tile.values = buffer;
+    }
+    tile.residual = input.residual_out == nullptr ? nullptr : buffer;
+    tile.scales = scales + begin / layout.block * (traits.scale_bits / 8);
+    tile.codes = codes + static_cast<size_t>(begin) * traits.code_bits / 8;
+    tile.stochastic = spec.stochastic;
+    tile.seed = input.seed;
+    tile.first = begin;
+    if (kernels.encode[static_cast<size_t>(spec.kind)](tile)) {
+      nonfinite = true;
+      CountNonFinite(kernels, spec, input, begin, count, stats);
+    }
+    if (tile.residual != nullptr) StoreResidual(kernels, input, begin, count, buffer);
+  }
+  return nonfinite;
+}
+
+absl::Status CheckHeader(const CodecSpec& expected, uint32_t expected_n,
+                         const ChunkHeader& header) {
+  if (header.magic != kChunkMagic) return absl::InvalidArgumentError("chunk: wrong magic number");
+  if (header.codec != static_cast<uint8_t>(expected.kind) ||
+      header.log2_block != Log2Block(expected.block) ||
+      header.scale_type != static_cast<uint8_t>(ScaleTypeOf(expected.kind))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk: codec id ", header.codec, ", log2 block ", header.log2_block, ", scale type ",
+        header.scale_type, " where ", expected.ToString(), " is agreed"));
+  }
+  if (!IsFloat(static_cast<DType>(header.source_dtype))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk: source dtype ", header.source_dtype, " is not a float type"));
+  }
+  if (header.n != expected_n) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk: ", header.n, " elements where the schema has ", expected_n));
+  }
+  const uint16_t agreed = static_cast<uint16_t>((expected.error_feedback ? kFlagErrorFeedback : 0) |
+                                                (expected.stochastic ? kFlagStochastic : 0));
+  if ((header.flags & ~kFlagNonFinite) != agreed || header.entropy != 0 || header.reserved != 0 ||
+      (header.seed != 0 && !expected.stochastic)) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk: flags ", header.flags, ", entropy ",
+                                                   header.entropy, ", seed ", header.seed,
+                                                   " do not fit ", expected.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+// Zero padding up to the plane's end.
+bool PaddingIsZero(absl::Span<const uint8_t> plane, size_t used) {
+  return std::all_of(plane.begin() + used, plane.end(), [](uint8_t b) { return b == 0; });
+}
+
+// Scales are finite, not negative, at most what the encoder can produce, or the one NaN.
+absl::Status CheckBf16Scales(CodecKind kind, absl::Span<const uint8_t> scales, uint32_t blocks,
+                             bool* nonfinite) {
+  const uint16_t largest = LargestScale(kind);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    uint16_t stored;
+    std::memcpy(&stored, scales.data() + 2 * b, 2);
+    if (stored <= largest) continue;
+    if (stored != math::kCanonicalNanBf16) {
+      return absl::InvalidArgumentError(absl::StrCat("chunk: scale of block ", b, " has bits ",
+                                                     stored, ", largest legal is ", largest));
+    }
+    *nonfinite = true;
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+bool AnyMagnitudeAtLeast(absl::Span<const uint8_t> plane, uint32_t n, T magnitude_mask,
+                         T threshold) {
+  T largest = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    T value;
+    std::memcpy(&value, plane.data() + sizeof(T) * i, sizeof(T));
+    value &= magnitude_mask;
+    largest = value > largest ? value : largest;
+  }
+  return largest >= threshold;
+}
+
+bool CastNonFinite(CodecKind kind, absl::Span<const uint8_t> codes, uint32_t n) {
+  if (kind == CodecKind::kFp32) {
+    return AnyMagnitudeAtLeast<uint32_t>(codes, n, 0x7fffffffu, math::kInfBits);
+  }
+  return AnyMagnitudeAtLeast<uint16_t>(codes, n, 0x7fffu,
+                                       kind == CodecKind::kBf16 ? 0x7f80u : 0x7c00u);
+}
+
+absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
+                         const ChunkHeader& header, absl::Span<const uint8_t> bytes) {
+  absl::Span<const uint8_t> scales = bytes.subspan(kChunkHeaderBytes, layout.scale_bytes);
+  absl::Span<const uint8_t> codes = bytes.subspan(kChunkHeaderBytes + layout.scale_bytes);
+  if (!PaddingIsZero(scales, layout.scale_bytes_used) ||
+      !PaddingIsZero(codes, layout.code_bytes_used)) {
+    return absl::InvalidArgumentError("chunk: padding is not zero");
+  }
+  bool nonfinite = false;
+  if (ScaleTypeOf(expected.kind) == ScaleType::kBf16) {
+    absl::Status status = CheckBf16Scales(expected.kind, scales, layout.blocks, &nonfinite);
+    if (!status.ok()) return status;
+  } else {
+    nonfinite = CastNonFinite(expected.kind, codes, header.n);
+  }
+  if (nonfinite != ((header.flags & kFlagNonFinite) != 0)) {
+    return absl::InvalidArgumentError("chunk: the non-finite flag contradicts the contents");
+  }
+  return absl::OkStatus();
+}
+
+void Decode(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool accumulate,
+            float weight, float* out) {
+  const ChunkHeader header = ReadHeader(bytes.data());
+  const CodecKind kind = static_cast<CodecKind>(header.codec);
+  const CodecTraits& traits = Traits(kind);
+  const uint32_t block = header.log2_block == 0 ? 1 : 1u << header.log2_block;
+  const uint8_t* scales = bytes.data() + kChunkHeaderBytes;
+  const uint8_t* codes = scales + header.scale_bytes;
+  for (uint32_t begin = 0; begin < header.n; begin += kTileElements) {
+    const uint32_t count = std::min(kTileElements, header.n - begin);
+    DecodeTile tile = {};
+    tile.scales = scales + begin / block * (traits.scale_bits / 8);
+    tile.codes = codes + static_cast<size_t>(begin) * traits.code_bits / 8;
+    tile.block = block;
+    tile.blocks = (count + block - 1) / block;
+    tile.accumulate = accumulate;
+    tile.weight = weight;
+    const DecodeFn decode = kernels.decode[header.codec];
+    if (tile.blocks * block == count) {
+      tile.out = out + begin;
+      decode(tile);
+    } else {  // a partial last block decodes beyond n
+      alignas(64) float buffer[kTileElements] = {};
+      if (accumulate) std::copy(out + begin, out + begin + count, buffer);
+      tile.out = buffer;
+      decode(tile);
+      std::copy(buffer, buffer + count, out + begin);
+    }
+  }
+}
+
+}  // namespace
+
+uint16_t LargestScale(CodecKind kind) {
+  const uint32_t largest_finite = math::kHugeBits - 1;
+  const float reciprocal = kind == CodecKind::kInt8 ? 1.0f / 127 : 1.0f / 7;
+  return math::MakeScale(largest_finite, reciprocal).stored;
+}
+
+size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n) {
+  return LayoutOf(spec.kind, spec.block, n).TotalBytes();
+}
+
+size_t EncodeChunkWith(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                       absl::Span<uint8_t> out, EncodeStats* stats) {
+  const ChunkLayout layout = LayoutOf(spec.kind, spec.block, input.n);
+  assert(ValidateSpec(spec).ok());
+  assert(input.n <= kChunkElements && IsFloat(input.snapshot_dtype));
+  assert(input.residual_dtype == DType::kBf16 || input.residual_dtype == DType::kFp32);
+  assert(input.residual_out == nullptr || input.residual_out != input.residual_in);
+  assert(out.size() >= layout.TotalBytes());
+  uint8_t* scales = out.data() + kChunkHeaderBytes;
+  uint8_t* codes = scales + layout.scale_bytes;
+  std::memset(scales + layout.scale_bytes_used, 0, layout.scale_bytes - layout.scale_bytes_used);
+  std::memset(codes + layout.code_bytes_used, 0, layout.code_bytes - layout.code_bytes_used);
+  const bool nonfinite = EncodeTiles(kernels, spec, input, layout, scales, codes, stats);
+  ChunkHeader header = HeaderOf(spec, input, layout, nonfinite);
+  WriteHeader(header, out.data());
+  header.crc32c = ChunkCrc32c(out.first(layout.TotalBytes()));
+  WriteHeader(header, out.data());
+  return layout.TotalBytes();
+}
+
+size_t EncodeChunk(const CodecSpec& spec, const EncodeInput& input, absl::Span<uint8_t> out,
+                   EncodeStats* stats) {
+  return EncodeChunkWith(ActiveKernels(), spec, input, out, stats);
+}
+
+absl::Status CheckChunk(const CodecSpec& expected, uint32_t expected_n,
+                        absl::Span<const uint8_t> bytes) {
+  assert(ValidateSpec(expected).ok() && expected_n <= kChunkElements);
+  const ChunkLayout layout = LayoutOf(expected.kind, expected.block, expected_n);
+  if (bytes.size() != layout.TotalBytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk: ", bytes.size(), " bytes where ",
+                                                   expected_n, " elements of ", expected.ToString(),
+                                                   " take ", layout.TotalBytes()));
+  }
+  const ChunkHeader header = ReadHeader(bytes.data());
+  absl::Status status = CheckHeader(expected, expected_n, header);
+  if (!status.ok()) return status;
+  if (header.scale_bytes != layout.scale_bytes || header.code_bytes != layout.code_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk: planes of ", header.scale_bytes, " and ", header.code_bytes,
+                     " bytes where ", layout.scale_bytes, " and ", layout.code_bytes, " belong"));
+  }
+  if (header.crc32c != ChunkCrc32c(bytes)) {
+    return absl::DataLossError("chunk: crc32c differs; bytes were damaged on the way");
+  }
+  return CheckPlanes(expected, layout, header, bytes);
+}
+
+bool ChunkNonFinite(absl::Span<const uint8_t> bytes) {
+  return (ReadHeader(bytes.data()).flags & kFlagNonFinite) != 0;
+}
+
+void DecodeChunkWith(const KernelTable& kernels, absl::Span<const uint8_t> bytes, float* out) {
+  Decode(kernels, bytes, false, 1.0f, out);
+}
+
+void DecodeAccumulateWith(const KernelTable& kernels, absl::Span<const uint8_t> bytes, float weight,
+                          float* acc) {
+  Decode(kernels, bytes, true, weight, acc);
+}
+
+void DecodeChunk(absl::Span<const uint8_t> bytes, float* out) {
+  DecodeChunkWith(ActiveKernels(), bytes, out);
+}
+
+void DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight, float* acc) {
+  DecodeAccumulateWith(ActiveKernels(), bytes, weight, acc);
+}
+
+}  // namespace causeway::compression

@@ -1,0 +1,140 @@
+// The codecs' public face: one chunk of fp32 values (at most kChunkElements) to packed bytes and
+// back.
+//
+// Pure functions over spans: no I/O, no threads, no locks, no state; every function may be called
+// from any thread at any time on different buffers. FORMAT.md is the byte-level document; rules
+// that make every CPU and GPU produce the same bytes are in block_math.h.
+//
+// How to use it:
+//   sender:    std::vector<uint8_t> buffer(EncodedSizeMax(spec, n));
+//              size_t size = EncodeChunk(spec, input, absl::MakeSpan(buffer), &stats);
+//   receiver:  absl::Status status = CheckChunk(spec, n, bytes);      // hostile until this is Ok
+//              DecodeChunk(bytes, out);  or  DecodeAccumulate(bytes, weight, acc);
+// entropy.h adds the optional lossless stage: a receiver that calls OpenChunk in place of
+// CheckChunk handles both.
+//
+// Does not: choose a codec (adaptive.h), keep residuals (the caller swaps residual_out in on commit
+// only), or convert byte order (little-endian hosts only).
+#ifndef CAUSEWAY_COMPRESSION_CODEC_H_
+#define CAUSEWAY_COMPRESSION_CODEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace causeway::compression {
+
+// Ids on the wire: never reused, never renumbered.
+enum class CodecKind : uint8_t {
+  kFp32 = 0,
+  kBf16 = 1,
+  kFp16 = 2,
+  kInt8 = 3,
+  kInt4 = 4,
+};
+inline constexpr int kCodecKinds = 5;
+
+// Element types of tensors, of snapshots and of residuals. Ids on the wire.
+enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2, kInt32 = 3, kInt64 = 4 };
+
+// Bytes of one element.
+constexpr size_t DTypeBytes(DType dtype) {
+  return dtype == DType::kInt64 ? 8 : dtype == DType::kFp32 || dtype == DType::kInt32 ? 4 : 2;
+}
+
+inline constexpr uint32_t kChunkElements = 1u << 18;
+inline constexpr uint32_t kChunkHeaderBytes = 32;
+inline constexpr uint32_t kPlaneAlignment = 64;  // planes are zero-padded to a multiple of this
+inline constexpr uint32_t kBlockMin = 32;
+inline constexpr uint32_t kBlockMax = 4096;
+
+// What clusters agree on before they exchange. Two clusters with equal ToString() encode alike.
+struct CodecSpec {
+  CodecKind kind = CodecKind::kFp32;
+  uint16_t block = 0;           // elements that share a scale: a power of two; 0 for casts
+  bool error_feedback = false;  // the sender keeps what encoding lost and adds it to the next value
+  bool stochastic = false;      // unbiased rounding; only sensible without error feedback
+  bool entropy = false;         // chunks may be packed by the lossless stage (entropy.h)
+
+  // "int4:b64:ef:zstd": the name, then options in this fixed order. Parse(ToString()) is the
+  // identity.
+  std::string ToString() const;
+  // Accepts options in any order; a missing block is the codec's default. InvalidArgument names the
+  // unknown word and the known ones.
+  static absl::StatusOr<CodecSpec> Parse(absl::string_view text);
+  friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
+};
+
+// What a codec promises. Figures are for its default block.
+struct CodecTraits {
+  const char* name;
+  uint16_t default_block;     // 0: a cast, no blocks
+  uint8_t code_bits;          // bits of one code
+  uint8_t scale_bits;         // bits of one block's scale
+  bool stochastic_supported;  // offers unbiased rounding (option "sr")
+  bool residual_pays;         // error feedback lowers the error of a sum of rounds noticeably
+  double error_bound;         // |value - decoded| <= error_bound x the largest |value| of the block
+                              // (casts: x |value|), for values in the codec's normal range
+  double BitsPerElement(uint32_t block) const {
+    return code_bits + (block == 0 ? 0.0 : static_cast<double>(scale_bits) / block);
+  }
+};
+const CodecTraits& Traits(CodecKind kind);
+
+// Ok, or InvalidArgument naming the option that the codec does not have.
+absl::Status ValidateSpec(const CodecSpec& spec);
+
+// Upper bound in bytes of one encoded chunk of n elements, header included.
+size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n);
+
+// What the local endpoint holds for one chunk. All pointers are borrowed for the call.
+//   value[i] = fl(fl(base[i] - snapshot[i]) + residual_in[i]);   base null: snapshot[i] in place of
+//   the difference
+// The snapshot may change under the encoder's feet (a trainer that breaks the contract): values
+// become undefined, memory safety and the chunk's validity do not.
+struct EncodeInput {
+  const float* base = nullptr;
+  const void* snapshot = nullptr;
+  DType snapshot_dtype = DType::kFp32;  // kFp32, kBf16 or kFp16
+  const void* residual_in = nullptr;    // null: zero
+  void* residual_out = nullptr;         // null: not wanted; must not alias residual_in; n elements
+  DType residual_dtype = DType::kBf16;  // kBf16 or kFp32, of both residuals
+  uint32_t n = 0;                       // <= kChunkElements; 0 gives a chunk that is a header only
+  uint32_t seed = 0;  // of stochastic rounding; differs per (round, chunk, cluster)
+};
+
+struct EncodeStats {
+  uint64_t nonfinite = 0;                     // values that are Inf, NaN or at least 2^127
+  uint32_t first_nonfinite = kChunkElements;  // index of the first of them, to name the tensor
+};
+
+// Encodes one chunk; returns its bytes. `out` holds at least EncodedSizeMax. The spec is valid
+// (ValidateSpec). A block with a non-finite value decodes to NaN as a whole and its residual is
+// zero.
+size_t EncodeChunk(const CodecSpec& spec, const EncodeInput& input, absl::Span<uint8_t> out,
+                   EncodeStats* stats);
+
+// Every check that makes `bytes` safe to decode as `expected_n` elements of `expected`: header,
+// sizes, reserved bits, scales, padding and crc32c. DataLoss for a checksum that differs,
+// InvalidArgument otherwise.
+absl::Status CheckChunk(const CodecSpec& expected, uint32_t expected_n,
+                        absl::Span<const uint8_t> bytes);
+
+// True when the (checked) chunk says that the sender saw non-finite values.
+bool ChunkNonFinite(absl::Span<const uint8_t> bytes);
+
+// out[0..n) = decoded values. Only after CheckChunk. NaNs are canonical (0x7fc00000).
+void DecodeChunk(absl::Span<const uint8_t> bytes, float* out);
+
+// acc[i] = fl(acc[i] + fl(weight * decoded[i])), never fused, NaNs canonical. Only after
+// CheckChunk.
+void DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight, float* acc);
+
+}  // namespace causeway::compression
+
+#endif  // CAUSEWAY_COMPRESSION_CODEC_H_

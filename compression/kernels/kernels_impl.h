@@ -1,0 +1,42 @@
+// The body of one instruction-set unit: included once by each unit_*.cc, never elsewhere.
+// Everything here has internal linkage (see block_math.h for why).
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "compression/block_math.h"
+#include "compression/kernels/kernels.h"
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the chunk format is little-endian");
+
+namespace causeway::compression {
+namespace {
+
+using namespace math;  // the element arithmetic, by its short names
+
+#include "compression/kernels/casts.inc"
+#include "compression/kernels/checksums.inc"
+#include "compression/kernels/gather.inc"
+#include "compression/kernels/integers.inc"
+#include "compression/kernels/vectors.inc"
+
+constexpr KernelTable kTable = {
+    CAUSEWAY_UNIT_NAME,
+    Gather,
+    {EncodeFp32, EncodeBf16, EncodeFp16, EncodeInteger<8>, EncodeInteger<4>},
+    {DecodeFp32, DecodeBf16, DecodeFp16, DecodeInteger<8>, DecodeInteger<4>},
+    AnyHuge,
+    ConvertToBf16,
+    ConvertFromBf16,
+    ConvertToFp16,
+    ConvertFromFp16,
+    Scale,
+    Subtract,
+    Nesterov,
+    ContentHash,
+    Crc32c,
+};
+
+}  // namespace
+}  // namespace causeway::compression
