@@ -1,7 +1,7 @@
-// A TUN device inside a network namespace, opened from outside of it.
+// A TUN device in a network namespace, used from outside of it.
 //
 // The device lives as long as this object and its namespace, whichever ends first. Non-blocking.
-// Confined to one thread; Open() moves the calling thread into the namespace and back.
+// Confined to one thread.
 #ifndef CAUSEWAY_TESTS_WAN_EMULATOR_TUN_DEVICE_H_
 #define CAUSEWAY_TESTS_WAN_EMULATOR_TUN_DEVICE_H_
 
@@ -17,8 +17,7 @@ namespace causeway::wan_emulator {
 
 class TunDevice {
  public:
-  // `offload`: let the kernel pass large TCP packets. Permission denied without CAP_NET_ADMIN and
-  // CAP_SYS_ADMIN.
+  // `offload`: let the kernel pass large TCP packets. Permission denied without CAP_NET_ADMIN.
   static absl::StatusOr<TunDevice> Open(const std::string& network_namespace,
                                         const std::string& device, bool offload);
   TunDevice(TunDevice&& other) noexcept;
