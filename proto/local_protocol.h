@@ -14,6 +14,12 @@
 //   t> Submit                      d> Submitted | Error;  later OpState, each time its state changes
 //   t> Applied | Abandon | Query | Await | Finish | Leave
 //   d> Error may come at any time; a fatal one is the last message of the session.
+//
+// After a lost connection the trainer says Hello with its token. Where Welcome gives the same token back,
+// the session goes on as it was: the trainer repeats the one request whose answer it has not seen (Join,
+// Offer or Finish; the daemon answers again) and Queries each op that it has not seen end. Where Welcome
+// gives another token (daemon restarted, session expired) it starts at Join, and Queries the old session's
+// ops after Ready. An op that is UNKNOWN is submitted again, under a new number.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +98,7 @@ static_assert(sizeof(Hello) == 128);
 
 struct Welcome {
   Header header;
-  uint8_t token[16];     // keep it: it proves who asks after a reconnect
+  uint8_t token[16];     // Hello's, where that session goes on; otherwise new. Proves who asks later
   uint64_t incarnation;  // of the daemon's process
   uint64_t session;      // first half of every op id of this session
   char cluster[kClusterNameMax + 1];
@@ -196,7 +202,7 @@ static_assert(sizeof(Ready) == 48 + 8 * kFragmentsMax);
 // The fragment's snapshot area holds the tensors as they are now; it belongs to the daemon until the op ends.
 struct Submit {
   Header header;
-  uint64_t op;  // second half of the op id; counts from 1 within a session
+  uint64_t op;  // second half of the op id; not 0, larger than any before in this process
   uint32_t fragment;
   uint8_t apply_replace;  // 1: this round is applied by replace (finish)
   uint8_t zero[3];
