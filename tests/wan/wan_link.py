@@ -228,7 +228,7 @@ class WanLink:
             self._emulator = None
         for site in self.sites:
             if os.path.exists(f"/run/netns/{self.namespace(site)}"):
-                _run("ip", "netns", "delete", self.namespace(site))
+                _delete(self.namespace(site))
         if self._directory:
             self._directory.cleanup()
             self._directory = None
@@ -242,14 +242,24 @@ def _reap(process):
         process.wait()
 
 
+def _delete(namespace):
+    """Removes a namespace and what still runs in it, such as a command's own children."""
+    for pid in _run("ip", "netns", "pids", namespace).split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # ended by itself
+    _run("ip", "netns", "delete", namespace)
+
+
 def clean():
-    """Removes namespaces whose owner is gone. Returns their names."""
+    """Removes namespaces whose owner is gone, and what runs in them. Returns their names."""
     removed = []
     for path in glob.glob(f"/run/netns/{PREFIX}*"):
         match = re.fullmatch(PREFIX + r"(\d+)x\d+-.+", os.path.basename(path))
         if not match or os.path.exists(f"/proc/{match.group(1)}"):
             continue
-        _run("ip", "netns", "delete", os.path.basename(path))
+        _delete(os.path.basename(path))
         removed.append(os.path.basename(path))
     return removed
 
