@@ -1,0 +1,44 @@
+// Reads each section of the file into the Config. One thread; errors go to the reader's findings,
+// and what is wrong keeps its default, so that the checks after still run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "daemon/config/map_reader.h"
+
+namespace causeway::config {
+
+// What the sections share while one file is read.
+struct Context {
+  Findings& findings;
+  const ParseOptions& options;
+};
+
+// Everything but peers and runs.
+void ReadTop(MapReader& top, const Context& context, Config* config);
+void ReadPeers(MapReader& top, const Context& context, Config* config);
+// After ReadTop and ReadPeers: runs refer to clusters.
+void ReadRuns(MapReader& top, const Context& context, Config* config);
+
+// An absolute path.
+void ReadPath(MapReader& reader, std::string_view key, std::string* out);
+// A cluster name, or one that is nearly right, explained.
+bool CheckClusterName(const Place& place, const std::string& name, Findings& findings);
+// A map of this section, empty where the key is absent (its required keys are not missed then).
+inline const Node& EmptyMap() {
+  static const Node* const node = [] {
+    auto* map = new Node;
+    map->kind = Node::Kind::kMap;
+    return map;
+  }();
+  return *node;
+}
+
+// The canonical text of a codec; the message of a failure reads after "codec.kind: ".
+absl::StatusOr<Codec> CheckCodec(const std::string& kind, std::optional<bool> error_feedback,
+                                 std::string* warning);
+
+}  // namespace causeway::config
