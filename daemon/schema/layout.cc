@@ -239,6 +239,17 @@ std::optional<uint32_t> Layout::TensorAt(uint32_t fragment, uint64_t element) co
   return found.tensor;
 }
 
+std::optional<uint64_t> Layout::NextOccupied(uint32_t fragment, uint64_t element) const {
+  assert(fragment < fragments_.size());
+  const std::vector<Occupant>& occupants = occupants_[fragment];
+  auto found = std::upper_bound(occupants.begin(), occupants.end(), element,
+                                [](uint64_t value, const Occupant& occupant) {
+                                  return value < occupant.first_element + occupant.elements;
+                                });
+  if (found == occupants.end()) return std::nullopt;
+  return std::max(element, found->first_element);
+}
+
 std::vector<uint8_t> Layout::Bytes() const {
   const size_t fragment_bytes = fragments_.size() * sizeof(local::FragmentRecord);
   const size_t placement_bytes = placements_.size() * sizeof(local::PlacementRecord);

@@ -52,6 +52,18 @@ class Layout {
   // The tensor that holds an element of a fragment (never an alias); nullopt in padding.
   std::optional<uint32_t> TensorAt(uint32_t fragment, uint64_t element) const;
 
+  // The first element at or after `element` that belongs to a tensor; nullopt: only padding
+  // follows.
+  std::optional<uint64_t> NextOccupied(uint32_t fragment, uint64_t element) const;
+
+  // Calls visit(tensor, first_element, elements) for the fragment's non-empty tensors, ascending.
+  template <typename Visit>
+  void ForEachTensor(uint32_t fragment, Visit visit) const {
+    for (const Occupant& occupant : occupants_.at(fragment)) {
+      visit(occupant.tensor, occupant.first_element, occupant.elements);
+    }
+  }
+
   // What the layout memfd holds: FragmentRecord[fragments], then PlacementRecord[tensors].
   std::vector<uint8_t> Bytes() const;
 

@@ -1,0 +1,155 @@
+// The local endpoint of one run: what its trainers share with the daemon, and the encoding of it.
+//
+// Owns the snapshot segment (trainers write, we read), the values segment (we write, trainers read:
+// the value of round r lies in slot r % 2), and the error-feedback residual, committed and pending,
+// of each fragment. It knows nothing of peers, rounds in progress or the network, so that an agent
+// on a trainer's host runs the same class and sends the packed chunks on.
+//
+// Life of a contribution:  Begin -> EncodeChunk for every chunk -> Commit (counted) or Drop (not
+// counted). The caller retains the encoded bytes until then; a retry sends those, and never encodes
+// again.
+//
+// Threads: confined to the owner's thread, save for what is marked "workers": those may run
+// concurrently with each other, for distinct chunks or outputs, after the owner handed the work
+// over and before it takes it back (the hand-over orders memory). Trainers may scribble in the
+// snapshot at any time: values become undefined then, memory safety does not.
+#ifndef CAUSEWAY_DAEMON_ENDPOINT_ENDPOINT_H_
+#define CAUSEWAY_DAEMON_ENDPOINT_ENDPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "compression/codec.h"
+#include "daemon/endpoint/private_memory.h"
+#include "daemon/endpoint/scratch.h"
+#include "daemon/loop/confined.h"
+#include "daemon/memory/budget.h"
+#include "daemon/memory/shared_memory.h"
+#include "daemon/schema/layout.h"
+#include "daemon/schema/schema.h"
+
+namespace causeway::endpoint {
+
+inline constexpr int64_t kNoRound = -1;
+
+struct Options {
+  std::string run;  // names the segments
+  compression::CodecSpec codec;
+  bool outer = true;          // false: gradients; the snapshot itself is encoded, there is no base
+  uint32_t encoders_max = 8;  // EncodeChunk calls that may run at the same time
+};
+
+struct EncodedChunk {
+  size_t bytes = 0;              // of `out` that are used
+  uint64_t nonfinite = 0;        // values that are NaN, Inf or beyond 2^127
+  std::string nonfinite_tensor;  // the first such value's tensor; empty: none, or padding
+};
+
+class LocalEndpoint {
+ public:
+  // Reserves and maps everything; residuals only where the codec has error feedback.
+  // RESOURCE_EXHAUSTED names what does not fit. The schema and layout are shared with sessions.
+  static absl::StatusOr<std::unique_ptr<LocalEndpoint>> Create(
+      std::shared_ptr<const schema::Schema> schema, std::shared_ptr<const schema::Layout> layout,
+      Options options, std::shared_ptr<memory::Account> account);
+  ~LocalEndpoint();
+  LocalEndpoint(const LocalEndpoint&) = delete;
+  LocalEndpoint& operator=(const LocalEndpoint&) = delete;
+
+  const schema::Schema& schema() const { return *schema_; }
+  const schema::Layout& layout() const { return *layout_; }
+  std::shared_ptr<const schema::Layout> shared_layout() const { return layout_; }
+  const Options& options() const { return options_; }
+
+  // To pass to trainers; owned here.
+  int snapshot_descriptor() const { return snapshot_.descriptor(); }
+  int values_descriptor() const { return values_.descriptor(); }
+
+  // ---- values ----
+  // The slot of `round`, to be filled (workers) and then published. Its former content, round - 2,
+  // is void from this call on.
+  absl::Span<float> WritableValue(uint32_t fragment, int64_t round);
+  // The slot of `round` now holds it.
+  void Publish(uint32_t fragment, int64_t round);
+  // Whether the value of `round` is here.
+  bool Holds(uint32_t fragment, int64_t round) const;
+  // Needs Holds().
+  absl::Span<const float> Value(uint32_t fragment, int64_t round) const;
+
+  // ---- contributions ----
+  // Opens a contribution from the fragment's snapshot. Outer rules: FAILED_PRECONDITION when the
+  // value of `base_round` is not here (the trainer must rebase). `weight` is the contribution's
+  // own; the residual is rescaled to it. `seed` is of stochastic rounding; it must differ per round
+  // and cluster. The fragment must not have an open contribution.
+  absl::Status Begin(uint32_t fragment, int64_t base_round, uint64_t weight, uint32_t seed);
+  bool open(uint32_t fragment) const;
+
+  // Workers. Encodes a chunk of the open contribution, once each: the difference between the value
+  // that was delivered at base_round, as the trainer holds it (cast to the fragment's dtype), and
+  // the snapshot; plus the residual. `out` holds at least EncodedSizeMax.
+  EncodedChunk EncodeChunk(uint32_t fragment, uint32_t chunk, absl::Span<uint8_t> out);
+  size_t EncodedSizeMax(uint32_t fragment, uint32_t chunk) const;
+
+  // Every chunk was encoded and the contribution counted: the pending residual becomes the
+  // committed one (with weight 0 nothing of it counted, and the residual stays).
+  void Commit(uint32_t fragment);
+  // The contribution counts nowhere: the pending residual is forgotten.
+  void Drop(uint32_t fragment);
+  // The residual becomes zero: after a restart, a rollback or a state that came from elsewhere. No
+  // open contribution.
+  void ResetResidual(uint32_t fragment);
+  // Whether a committed residual (other than all zero) is kept.
+  bool HasResidual(uint32_t fragment) const;
+
+  // ---- the snapshot ----
+  // Workers. The snapshot in fp32, padding zero: what a trainer offers as a first value.
+  void LoadSnapshot(uint32_t fragment, absl::Span<float> out) const;
+  // Workers. The first tensor (in layout order) that holds NaN or Inf. One pass over the memory.
+  std::optional<std::string> NonFiniteInSnapshot(uint32_t fragment) const;
+  // Workers. Whether the snapshot equals the value of `round` as a trainer holds it, bit by bit.
+  bool SnapshotMatches(uint32_t fragment, int64_t round) const;
+
+  // ---- digests ----
+  // Workers. SHA-256 over all fragments' values in fp32 (little-endian, padding as zeros), in
+  // order. The offered parameters and the run's values are comparable.
+  schema::Digest SnapshotDigest() const;
+  schema::Digest ValuesDigest(absl::Span<const int64_t> rounds) const;  // a round for each fragment
+
+ private:
+  struct FragmentState;
+
+  LocalEndpoint(std::shared_ptr<const schema::Schema> schema,
+                std::shared_ptr<const schema::Layout> layout, Options options);
+  absl::Status MapMemory(const std::shared_ptr<memory::Account>& account);
+  const local::FragmentRecord& record(uint32_t fragment) const;
+  const std::byte* SnapshotArea(uint32_t fragment) const;
+  const float* Slot(uint32_t fragment, int64_t round) const;
+  uint16_t* Residual(uint32_t fragment, int half, uint64_t first_element);
+  // The base as the trainer holds it: the value itself for fp32, else cast there and back into
+  // `scratch`.
+  const float* Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
+                    float* scratch) const;
+  void RescaleResidual(FragmentState& state, uint32_t fragment, uint32_t chunk, uint32_t n);
+  std::string TensorName(uint32_t fragment, uint64_t element) const;
+
+  const std::shared_ptr<const schema::Schema> schema_;  // shared with the run's other parts
+  const std::shared_ptr<const schema::Layout> layout_;  // shared with the trainers' sessions
+  const Options options_;
+  memory::SharedMemory snapshot_;
+  memory::SharedMemory values_;
+  PrivateMemory
+      residuals_;  // two halves, each a bf16 for every element; empty without error feedback
+  std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
+  std::vector<std::unique_ptr<FragmentState>> fragments_;
+  loop::Confined confined_;
+};
+
+}  // namespace causeway::endpoint
+
+#endif  // CAUSEWAY_DAEMON_ENDPOINT_ENDPOINT_H_

@@ -1,0 +1,60 @@
+// What the local endpoint remembers of one fragment. Part of endpoint.cc; nobody else's.
+//
+// Written by the owner's thread; workers read it between Begin and Commit and each writes only what
+// belongs to its own chunk.
+#ifndef CAUSEWAY_DAEMON_ENDPOINT_FRAGMENT_STATE_H_
+#define CAUSEWAY_DAEMON_ENDPOINT_FRAGMENT_STATE_H_
+
+#include <atomic>
+#include <cassert>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/endpoint/endpoint.h"
+
+namespace causeway::endpoint {
+
+struct LocalEndpoint::FragmentState {
+  explicit FragmentState(uint32_t chunk_count)
+      : chunks(chunk_count),
+        encoded(std::make_unique<std::atomic<bool>[]>(chunk_count)),
+        residual_weight(chunk_count, 0) {}
+
+  void Open(int64_t base, uint64_t contribution_weight, uint32_t contribution_seed) {
+    open = true;
+    base_round = base;
+    weight = contribution_weight;
+    seed = contribution_seed;
+    encoded_count.store(0);
+    for (uint32_t i = 0; i < chunks; ++i) encoded[i].store(false);
+  }
+
+  void MarkEncoded(uint32_t chunk) {
+    const bool before = encoded[chunk].exchange(true);
+    assert(!before && "a chunk is encoded once a contribution");
+    (void)before;
+    encoded_count.fetch_add(1);
+  }
+
+  bool AllEncoded() const { return encoded_count.load() == chunks; }
+
+  const uint32_t chunks;
+  int64_t held[2] = {kNoRound, kNoRound};  // rounds in the two slots
+
+  bool open = false;
+  int64_t base_round = kNoRound;
+  uint64_t weight = 0;
+  uint32_t seed = 0;
+  std::unique_ptr<std::atomic<bool>[]> encoded;  // by chunk, of the open contribution
+  std::atomic<uint32_t> encoded_count{0};
+
+  uint64_t residual_first = 0;  // element of this fragment's residual in either half
+  int committed_half = 0;
+  bool has_residual = false;              // false: the committed residual is zero
+  std::vector<uint64_t> residual_weight;  // by chunk: the weight for which it is scaled
+};
+
+}  // namespace causeway::endpoint
+
+#endif  // CAUSEWAY_DAEMON_ENDPOINT_FRAGMENT_STATE_H_
