@@ -1,0 +1,39 @@
+// What the parts of one run's exchange share. A plain bundle of borrowed things; all outlive the exchange,
+// except that endpoint and outer state are also kept alive by tasks on workers.
+#ifndef CAUSEWAY_DAEMON_EXCHANGE_CONTEXT_H_
+#define CAUSEWAY_DAEMON_EXCHANGE_CONTEXT_H_
+
+#include <memory>
+
+#include "compression/codec.h"
+#include "daemon/endpoint/endpoint.h"
+#include "daemon/engine/ids.h"
+#include "daemon/exchange/ports.h"
+#include "daemon/loop/loop.h"
+#include "daemon/memory/buffer_pool.h"
+#include "daemon/outer/outer_state.h"
+#include "daemon/schema/layout.h"
+#include "daemon/work/worker_pool.h"
+
+namespace causeway::exchange {
+
+struct Context {
+  engine::ClusterId self = 0;
+  engine::Incarnation incarnation = 0;
+  compression::CodecSpec codec;
+  std::shared_ptr<const schema::Layout> layout;       // shared with sessions and tasks
+  std::shared_ptr<endpoint::LocalEndpoint> endpoint;  // shared with tasks on workers
+  std::shared_ptr<outer::OuterState> outer;           // shared with tasks on workers
+  loop::Loop* loop = nullptr;
+  work::WorkerPool* workers = nullptr;
+  memory::BufferPool* buffers = nullptr;
+  ChunkPort* port = nullptr;
+  ExchangeListener* listener = nullptr;
+};
+
+// After this long a task that found no memory is tried again.
+inline constexpr int64_t kMemoryRetryUs = 20'000;
+
+}  // namespace causeway::exchange
+
+#endif  // CAUSEWAY_DAEMON_EXCHANGE_CONTEXT_H_

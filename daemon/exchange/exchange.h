@@ -1,0 +1,47 @@
+// The data side of one run: carries out the engine's orders on data and hands arriving data to its place.
+//
+// A thin front over one FragmentExchange and one StateTransfer a fragment. Confined to the loop's thread;
+// workers do the arithmetic. It keeps no opinion: what to combine, commit, fetch or drop is the engine's word.
+#ifndef CAUSEWAY_DAEMON_EXCHANGE_EXCHANGE_H_
+#define CAUSEWAY_DAEMON_EXCHANGE_EXCHANGE_H_
+
+#include <memory>
+#include <vector>
+
+#include "daemon/engine/action.h"
+#include "daemon/exchange/context.h"
+#include "daemon/exchange/fragment_exchange.h"
+#include "daemon/exchange/state_transfer.h"
+
+namespace causeway::exchange {
+
+class Exchange {
+ public:
+  // Everything in `context` outlives this object.
+  explicit Exchange(const Context& context);
+
+  // Orders.
+  FragmentExchange& rounds(engine::FragmentId fragment) { return *fragments_.at(fragment).rounds; }
+  StateTransfer& state(engine::FragmentId fragment) { return *fragments_.at(fragment).state; }
+  // A new membership: chunks of older epochs are void.
+  void OnEpoch(engine::Epoch epoch);
+
+  // From peers; `from` is authenticated. Names outside the schema are dropped and their credit returned.
+  void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
+  void OnPeerDown(engine::ClusterId peer);
+
+  size_t size() const { return fragments_.size(); }
+
+ private:
+  struct Fragment {
+    std::unique_ptr<FragmentExchange> rounds;
+    std::unique_ptr<StateTransfer> state;
+  };
+
+  ChunkPort* const port_;
+  std::vector<Fragment> fragments_;
+};
+
+}  // namespace causeway::exchange
+
+#endif  // CAUSEWAY_DAEMON_EXCHANGE_EXCHANGE_H_

@@ -1,0 +1,278 @@
+// States are encoded as fp32 chunks like any contribution, so one checksummed format serves both.
+#include "daemon/exchange/state_transfer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace causeway::exchange {
+namespace {
+
+const compression::CodecSpec kStateCodec{};  // fp32
+
+void Decode(const memory::SharedBuffer& payload, absl::Span<float> out) {
+  compression::DecodeChunk({reinterpret_cast<const uint8_t*>(payload.data()), payload.size()},
+                           out.data());
+}
+
+}  // namespace
+
+StateTransfer::StateTransfer(const Context& context, engine::FragmentId fragment,
+                             FragmentExchange* rounds)
+    : context_(context),
+      fragment_(fragment),
+      chunks_(context.layout->fragments().at(fragment).chunks),
+      rounds_(rounds) {}
+
+StateTransfer::~StateTransfer() = default;
+
+void StateTransfer::RunOnWorker(std::function<void()> work, std::function<void()> done) {
+  context_.workers->Submit([loop = context_.loop, work = std::move(work), done = std::move(done),
+                            alive = std::weak_ptr<bool>(alive_)]() mutable {
+    work();
+    loop->Post([done = std::move(done), alive = std::move(alive)] {
+      if (!alive.expired()) done();
+    });
+  });
+}
+
+uint32_t StateTransfer::Pieces() const {
+  return context_.outer->rule(fragment_).UsesMomentum() ? 2 * chunks_ : chunks_;
+}
+
+// ---------------------------------------------------------------- joiner
+
+void StateTransfer::Fetch(const engine::FetchState& action) {
+  if (staged_ && staged_->state == action.state && !staged_->verifying) {
+    staged_->donors = action.donors;
+    if (!action.donors.Contains(staged_->donor)) AskNextDonor();
+    return;
+  }
+  staged_ = std::make_shared<Staged>();
+  staged_->state = action.state;
+  staged_->donors = action.donors;
+  staged_->chunks.resize(Pieces());
+  AskNextDonor();
+}
+
+// Donors in turn, beginning after the one asked last.
+void StateTransfer::AskNextDonor() {
+  engine::ClusterSet others = staged_->donors;
+  others.Erase(context_.self);
+  if (others.Empty()) return;  // the engine names new donors when it knows some
+  std::optional<engine::ClusterId> next;
+  for (engine::ClusterId donor : others) {
+    if (!next || (donor > staged_->donor && *next <= staged_->donor)) next = donor;
+  }
+  staged_->donor = *next;
+  staged_->hash.reset();
+  context_.port->RequestState(*next, fragment_, staged_->state);
+}
+
+void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state, bool found,
+                            const engine::Hash256& state_hash) {
+  if (!staged_ || staged_->verifying || from != staged_->donor || !(state == staged_->state)) return;
+  if (!found) {
+    staged_->donors.Erase(from);
+    AskNextDonor();
+    return;
+  }
+  staged_->hash = state_hash;
+  if (staged_->received == staged_->chunks.size()) Verify();
+}
+
+void StateTransfer::OnChunk(engine::ClusterId from, const ChunkAddress& address,
+                            memory::Buffer payload) {
+  context_.port->ReturnCredit(from, payload.size());  // staged memory is the pool's own concern
+  const bool wanted = staged_ && !staged_->verifying && from == staged_->donor &&
+                      address.round == staged_->state.round &&
+                      address.lineage == staged_->state.lineage &&
+                      address.index < staged_->chunks.size() &&
+                      staged_->chunks[address.index].data() == nullptr;
+  if (!wanted) return;
+  const absl::Status good = compression::CheckChunk(
+      kStateCodec, context_.layout->ChunkElements(fragment_, address.index % chunks_),
+      {reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
+  if (!good.ok()) {
+    context_.listener->OnBadChunk(from, address, good);
+    staged_->donors.Erase(from);
+    AskNextDonor();
+    return;
+  }
+  staged_->chunks[address.index] = memory::SharedBuffer(std::move(payload));
+  if (++staged_->received == staged_->chunks.size() && staged_->hash) Verify();
+}
+
+// Adopts nothing yet: decodes and hashes aside, as the state would be.
+void StateTransfer::Verify() {
+  staged_->verifying = true;
+  auto hash = std::make_shared<engine::Hash256>();  // shared by the two halves
+  RunOnWorker(
+      [context = context_, staged = staged_, fragment = fragment_, chunks = chunks_, hash] {
+        std::vector<engine::Hash64> hashes;
+        std::vector<float> values(compression::kChunkElements);
+        std::vector<float> momentum(staged->chunks.size() > chunks ? values.size() : 0);
+        for (uint32_t index = 0; index < chunks; ++index) {
+          const uint32_t n = context.layout->ChunkElements(fragment, index);
+          Decode(staged->chunks[index], {values.data(), n});
+          if (!momentum.empty()) Decode(staged->chunks[chunks + index], {momentum.data(), n});
+          hashes.push_back(outer::ChunkHash({values.data(), n},
+                                            {momentum.data(), momentum.empty() ? 0 : n}));
+        }
+        *hash = outer::HashOfHashes(hashes);
+      },
+      [this, staged = staged_, hash] {
+        if (staged_ != staged) return;
+        if (*hash == *staged->hash) {
+          staged->verified = true;
+          context_.listener->OnStateHeld({fragment_, staged->state});
+          return;
+        }
+        context_.listener->OnNote(absl::StrCat(
+            "the outer state of fragment ", fragment_, " that a donor sent does not match the hash",
+            " it named; another donor is asked"));
+        engine::FetchState again{fragment_, staged->state, staged->donors};
+        again.donors.Erase(staged->donor);
+        staged_.reset();
+        Fetch(again);
+      });
+}
+
+void StateTransfer::OnPeerDown(engine::ClusterId peer) {
+  const size_t first = serving_ ? 1 : 0;  // the one being served runs to its end
+  for (size_t i = waiting_.size(); i > first; --i) {
+    if (waiting_[i - 1].to != peer) continue;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i - 1));
+    rounds_->AllowCommits();
+  }
+  if (fetching() && !staged_->verifying && staged_->donor == peer) AskNextDonor();
+}
+
+void StateTransfer::Adopt(const engine::AdoptState& action) {
+  assert(action.from_trainer || (staged_ && staged_->verified && staged_->state == action.state));
+  rounds_->HoldCommits();
+  const absl::Span<float> value =
+      context_.endpoint->WritableValue(fragment_, action.state.round);
+  auto staged = action.from_trainer ? nullptr : staged_;
+  RunOnWorker(
+      [context = context_, staged, fragment = fragment_, chunks = chunks_, value] {
+        if (!staged) {
+          context.endpoint->LoadSnapshot(fragment, value);
+          context.outer->ZeroMomentum(fragment);
+        }
+        for (uint32_t index = 0; index < chunks; ++index) {
+          const absl::Span<float> part = value.subspan(
+              uint64_t{index} * compression::kChunkElements,
+              context.layout->ChunkElements(fragment, index));
+          if (staged) Decode(staged->chunks[index], part);
+          const absl::Span<float> momentum = context.outer->Momentum(fragment, index);
+          if (staged && !momentum.empty()) Decode(staged->chunks[chunks + index], momentum);
+          context.outer->HashChunk(fragment, index, part);
+        }
+      },
+      [this, state = action.state] { Finish(state); });
+}
+
+void StateTransfer::Finish(const engine::StateId& state) {
+  if (context_.endpoint->open(fragment_)) {  // a void contribution is still being encoded
+    context_.loop->After(kMemoryRetryUs, [this, state, alive = std::weak_ptr<bool>(alive_)] {
+      if (!alive.expired()) Finish(state);
+    });
+    return;
+  }
+  context_.endpoint->Publish(fragment_, state.round);
+  context_.endpoint->ResetResidual(fragment_);
+  staged_.reset();
+  committed_ = state;
+  rounds_->SetCommitted(state.round);
+  rounds_->AllowCommits();
+  context_.listener->OnAdopted(fragment_, state);
+}
+
+// ---------------------------------------------------------------- donor
+
+void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state) {
+  const bool have = committed_ == state && !rounds_->committing();
+  if (!have || waiting_.size() >= engine::kClustersMax) {
+    context_.port->OfferState(from, fragment_, state, false, {});
+    return;
+  }
+  waiting_.push_back({from, state, 0, 0});
+  rounds_->HoldCommits();
+  context_.port->OfferState(from, fragment_, state, true, context_.outer->StateHash(fragment_));
+  if (!serving_) {
+    serving_ = true;
+    ServeMore();
+  }
+}
+
+void StateTransfer::ServeMore() {
+  const Serving& serving = waiting_.front();
+  const uint32_t window = static_cast<uint32_t>(context_.workers->threads()) + 1;
+  while (serving.next < Pieces() && serving.encoding < window) {
+    if (!EncodePiece(serving.next)) return;
+  }
+}
+
+// False: no memory; it is tried again.
+bool StateTransfer::EncodePiece(uint32_t piece) {
+  Serving& serving = waiting_.front();
+  const uint32_t index = piece % chunks_;
+  const uint32_t n = context_.layout->ChunkElements(fragment_, index);
+  const float* source =
+      piece < chunks_
+          ? context_.endpoint->Value(fragment_, serving.state.round).data() +
+                uint64_t{index} * compression::kChunkElements
+          : context_.outer->Momentum(fragment_, index).data();
+  absl::StatusOr<memory::Buffer> buffer =
+      context_.buffers->Allocate(compression::EncodedSizeMax(kStateCodec, n));
+  if (!buffer.ok()) {
+    context_.loop->After(kMemoryRetryUs, [this, alive = std::weak_ptr<bool>(alive_)] {
+      if (!alive.expired() && serving_) ServeMore();
+    });
+    return false;
+  }
+  ++serving.next;
+  ++serving.encoding;
+  auto result = std::make_shared<memory::Buffer>(*std::move(buffer));  // shared by the two halves
+  ChunkAddress address;
+  address.kind = ChunkKind::kState;
+  address.lineage = serving.state.lineage;
+  address.fragment = fragment_;
+  address.round = serving.state.round;
+  address.incarnation = context_.incarnation;
+  address.index = piece;
+  RunOnWorker(
+      [result, source, n, keep = context_.endpoint, keep_too = context_.outer] {
+        compression::EncodeInput input;
+        input.snapshot = source;
+        input.n = n;
+        compression::EncodeStats stats;
+        auto* bytes = reinterpret_cast<uint8_t*>(result->data());
+        result->Resize(
+            compression::EncodeChunk(kStateCodec, input, {bytes, result->size()}, &stats));
+      },
+      [this, result, address] {
+        Serving& serving = waiting_.front();
+        --serving.encoding;
+        context_.port->SendChunk(serving.to, address, memory::SharedBuffer(std::move(*result)));
+        if (serving.next < Pieces()) {
+          ServeMore();
+        } else if (serving.encoding == 0) {
+          FinishServing();
+        }
+      });
+  return true;
+}
+
+void StateTransfer::FinishServing() {
+  waiting_.erase(waiting_.begin());
+  serving_ = !waiting_.empty();
+  rounds_->AllowCommits();
+  if (serving_) ServeMore();
+}
+
+}  // namespace causeway::exchange

@@ -1,0 +1,115 @@
+// Momentum is ordinary memory rather than a segment of its own: trainers never see it.
+#include "daemon/outer/outer_state.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "compression/vector.h"
+
+namespace causeway::outer {
+namespace {
+
+constexpr uint64_t kMomentumFactor = 0x9e3779b97f4a7c15u;
+
+}  // namespace
+
+engine::Hash256 Sha256(absl::Span<const uint8_t> bytes) {
+  engine::Hash256 out{};
+  unsigned int size = 0;
+  const int ok = EVP_Digest(bytes.data(), bytes.size(), out.data(), &size, EVP_sha256(), nullptr);
+  assert(ok == 1 && size == out.size());
+  (void)ok;
+  return out;
+}
+
+engine::Hash256 HashOfHashes(absl::Span<const engine::Hash64> hashes) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(hashes.size() * 8);
+  for (engine::Hash64 hash : hashes) {
+    for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<uint8_t>(hash >> shift));
+  }
+  return Sha256(bytes);
+}
+
+engine::Hash64 ChunkHash(absl::Span<const float> values, absl::Span<const float> momentum) {
+  const uint64_t hash = compression::ContentHash(values);
+  if (momentum.empty()) return hash;
+  return hash * kMomentumFactor + compression::ContentHash(momentum);
+}
+
+absl::StatusOr<std::unique_ptr<OuterState>> OuterState::Create(
+    const std::vector<FragmentShape>& fragments, uint32_t chunk_elements,
+    std::shared_ptr<memory::Account> account) {
+  auto state = std::unique_ptr<OuterState>(new OuterState());
+  state->chunk_elements_ = chunk_elements;
+  uint64_t momentum_bytes = 0;
+  for (const FragmentShape& shape : fragments) {
+    Fragment fragment;
+    fragment.elements = shape.elements;
+    fragment.rule = MakeRule(shape.rule);
+    fragment.hashes.resize((shape.elements + chunk_elements - 1) / chunk_elements);
+    if (fragment.rule->UsesMomentum()) momentum_bytes += shape.elements * sizeof(float);
+    state->fragments_.push_back(std::move(fragment));
+  }
+  absl::StatusOr<memory::Charge> charge = memory::Charge::Reserve(account, momentum_bytes);
+  if (!charge.ok()) return charge.status();
+  state->charge_ = *std::move(charge);
+  for (Fragment& fragment : state->fragments_) {
+    if (fragment.rule->UsesMomentum()) fragment.momentum.assign(fragment.elements, 0.0f);
+  }
+  return state;
+}
+
+absl::Span<float> OuterState::Momentum(Fragment& fragment, uint32_t chunk) {
+  if (fragment.momentum.empty()) return {};
+  const uint64_t first = uint64_t{chunk} * chunk_elements_;
+  const uint64_t count = std::min<uint64_t>(chunk_elements_, fragment.elements - first);
+  return absl::MakeSpan(fragment.momentum).subspan(first, count);
+}
+
+absl::Span<float> OuterState::Momentum(uint32_t fragment, uint32_t chunk) {
+  return Momentum(fragments_.at(fragment), chunk);
+}
+
+void OuterState::Remember(Fragment& fragment, uint32_t chunk, absl::Span<const float> values) {
+  fragment.hashes.at(chunk) = ChunkHash(values, Momentum(fragment, chunk));
+}
+
+void OuterState::StepChunk(uint32_t index, uint32_t chunk, absl::Span<const float> previous,
+                           absl::Span<const float> mean, absl::Span<float> next) {
+  Fragment& fragment = fragments_.at(index);
+  assert(previous.size() == mean.size() && mean.size() == next.size());
+  fragment.rule->Step({previous.data(), mean.data(), Momentum(fragment, chunk).data(), next.data(),
+                       next.size()});
+  Remember(fragment, chunk, next);
+}
+
+void OuterState::CopyChunk(uint32_t index, uint32_t chunk, absl::Span<const float> previous,
+                           absl::Span<float> next) {
+  Fragment& fragment = fragments_.at(index);
+  if (fragment.rule->HasOuterState()) {
+    std::memcpy(next.data(), previous.data(), next.size() * sizeof(float));
+  } else {
+    std::memset(next.data(), 0, next.size() * sizeof(float));
+  }
+  Remember(fragment, chunk, next);
+}
+
+void OuterState::HashChunk(uint32_t index, uint32_t chunk, absl::Span<const float> values) {
+  Remember(fragments_.at(index), chunk, values);
+}
+
+void OuterState::ZeroMomentum(uint32_t index) {
+  std::vector<float>& momentum = fragments_.at(index).momentum;
+  std::fill(momentum.begin(), momentum.end(), 0.0f);
+}
+
+engine::Hash256 OuterState::StateHash(uint32_t index) const {
+  return HashOfHashes(fragments_.at(index).hashes);
+}
+
+}  // namespace causeway::outer

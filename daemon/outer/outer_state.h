@@ -1,0 +1,82 @@
+// The outer state of a run on this gateway: momentum per fragment, and the hash that names parameters and
+// momentum together. The parameters themselves lie in the endpoint's values memory and are passed in.
+//
+// Threads: StepChunk, HashChunk and CopyChunk may run concurrently for distinct chunks; everything
+// else belongs to the owner's thread while no such call of the fragment is in flight.
+// Memory: 4 bytes a parameter with momentum, charged to the account given; 8 bytes a chunk for hashes.
+//
+// State hash of a fragment: SHA-256 over its chunk hashes as little-endian u64. Chunk hash:
+// ContentHash(values), and with momentum ContentHash(values) * p + ContentHash(momentum),
+// p = 9e3779b97f4a7c15, modulo 2^64.
+#ifndef CAUSEWAY_DAEMON_OUTER_OUTER_STATE_H_
+#define CAUSEWAY_DAEMON_OUTER_OUTER_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "daemon/engine/ids.h"
+#include "daemon/memory/budget.h"
+#include "daemon/outer/rule.h"
+
+namespace causeway::outer {
+
+// SHA-256 over the hashes as little-endian u64.
+engine::Hash256 HashOfHashes(absl::Span<const engine::Hash64> hashes);
+engine::Hash256 Sha256(absl::Span<const uint8_t> bytes);
+// Of one chunk of a state; empty momentum: the rule has none.
+engine::Hash64 ChunkHash(absl::Span<const float> values, absl::Span<const float> momentum);
+
+struct FragmentShape {
+  uint64_t elements = 0;
+  RuleSpec rule;
+};
+
+class OuterState {
+ public:
+  // RESOURCE_EXHAUSTED when the momentum does not fit the account.
+  static absl::StatusOr<std::unique_ptr<OuterState>> Create(
+      const std::vector<FragmentShape>& fragments, uint32_t chunk_elements,
+      std::shared_ptr<memory::Account> account);
+
+  const Rule& rule(uint32_t fragment) const { return *fragments_.at(fragment).rule; }
+
+  // next = rule(previous, mean), momentum moves with it; remembers the chunk's hash. Spans are the
+  // chunk's part of the fragment.
+  void StepChunk(uint32_t fragment, uint32_t chunk, absl::Span<const float> previous,
+                 absl::Span<const float> mean, absl::Span<float> next);
+  // A round without contributors: next = previous (zeros without outer state).
+  void CopyChunk(uint32_t fragment, uint32_t chunk, absl::Span<const float> previous,
+                 absl::Span<float> next);
+  // Remembers the hash of values that came from elsewhere (a seed, another gateway).
+  void HashChunk(uint32_t fragment, uint32_t chunk, absl::Span<const float> values);
+
+  // Empty without momentum.
+  absl::Span<float> Momentum(uint32_t fragment, uint32_t chunk);
+  void ZeroMomentum(uint32_t fragment);
+
+  // Of the values last stepped, copied or hashed; all chunks must have been.
+  engine::Hash256 StateHash(uint32_t fragment) const;
+
+ private:
+  struct Fragment {
+    uint64_t elements = 0;
+    std::unique_ptr<Rule> rule;
+    std::vector<float> momentum;
+    std::vector<engine::Hash64> hashes;
+  };
+
+  OuterState() = default;
+  void Remember(Fragment& fragment, uint32_t chunk, absl::Span<const float> values);
+  absl::Span<float> Momentum(Fragment& fragment, uint32_t chunk);
+
+  uint32_t chunk_elements_ = 0;
+  std::vector<Fragment> fragments_;
+  memory::Charge charge_;
+};
+
+}  // namespace causeway::outer
+
+#endif  // CAUSEWAY_DAEMON_OUTER_OUTER_STATE_H_

@@ -1,0 +1,36 @@
+// The engine's messages to and from their wire form (proto/wan.proto).
+//
+// Encoding cannot fail. Decoding takes hostile bytes: every name, hash, count and number is checked
+// against the run's roster and the engine's k...Max before it is used; an error names the field.
+// Pure functions, any thread.
+#ifndef CAUSEWAY_DAEMON_RUN_MESSAGE_CODEC_H_
+#define CAUSEWAY_DAEMON_RUN_MESSAGE_CODEC_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/engine/message.h"
+#include "daemon/engine/record.h"
+#include "daemon/run/roster.h"
+#include "proto/wan.pb.h"
+
+namespace causeway::run {
+
+wan::v1::RunMessage EncodeEnvelope(const std::string& run, const Roster& roster,
+                                   const engine::Envelope& envelope);
+
+// InvalidArgument for anything that the engine must not see. Not for the daemon's own messages
+// (schema_detail, hash_detail, ...), which have no envelope.
+absl::StatusOr<engine::Envelope> DecodeEnvelope(const Roster& roster,
+                                                const wan::v1::RunMessage& message);
+
+wan::v1::Durable EncodeDurable(const Roster& roster, const engine::Durable& durable);
+absl::StatusOr<engine::Durable> DecodeDurable(const Roster& roster,
+                                              const wan::v1::Durable& durable);
+
+wan::v1::Epoch EncodeEpoch(const Roster& roster, const engine::Epoch& epoch);
+absl::StatusOr<engine::Epoch> DecodeEpoch(const Roster& roster, const wan::v1::Epoch& epoch);
+
+}  // namespace causeway::run
+
+#endif  // CAUSEWAY_DAEMON_RUN_MESSAGE_CODEC_H_
