@@ -27,7 +27,7 @@ struct EpochName {
 struct ChunkHeader {
   std::string run;
   EpochName epoch;
-  uint32_t lineage = 0;
+  uint64_t lineage = 0;
   uint32_t fragment = 0;
   int64_t round = 0;
   uint32_t attempt = 0;

@@ -22,7 +22,8 @@ inline constexpr int kPeersMax = 64;
 inline constexpr int kLanesPerPeerMax = 32;
 inline constexpr int kPendingStreamsMax = 256;      // accepted, hello not yet received
 inline constexpr int kStreamsPerConnectionMax = 8;  // one of ours, a health check or two
-inline constexpr int kRunsPerPeerMax = 64;          // runs with credits on one link
+inline constexpr int kRunsPerPeerMax = 64;          // runs that have a window here at a time
+inline constexpr int kCreditRunsMax = 1024;         // runs that a peer may name on one link
 
 // A chunk costs at least this much credit, so that empty ones are bounded too.
 inline constexpr uint64_t kChunkCreditBytesMin = 1024;

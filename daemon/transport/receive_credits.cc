@@ -1,0 +1,83 @@
+// Totals rather than increments: a grant repeated, merged or overtaken by a newer one does no harm.
+#include "daemon/transport/receive_credits.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/limits.h"
+
+namespace causeway::transport {
+
+uint64_t ReceiveCredits::Run::Grantable() const {
+  const uint64_t room = window_bytes > held_bytes ? window_bytes - held_bytes : 0;
+  return std::max(granted_bytes, received_bytes + room);
+}
+
+void ReceiveCredits::SetWindow(const std::string& run, uint64_t window_bytes) {
+  if (window_bytes == 0) {
+    // The entry stays while the link or the consumer may still refer to it.
+    auto found = runs_.find(run);
+    if (found == runs_.end()) return;
+    found->second.window_bytes = 0;
+    if (found->second.held_bytes == 0 && found->second.granted_bytes == 0) runs_.erase(found);
+    return;
+  }
+  runs_[run].window_bytes = window_bytes;
+}
+
+void ReceiveCredits::BeginLink() {
+  for (auto entry = runs_.begin(); entry != runs_.end();) {
+    Run& run = entry->second;
+    run.received_bytes = 0;
+    run.granted_bytes = 0;
+    const bool idle = run.window_bytes == 0 && run.held_bytes == 0;
+    entry = idle ? runs_.erase(entry) : std::next(entry);
+  }
+}
+
+absl::StatusOr<ReceiveCredits::Verdict> ReceiveCredits::Receive(const std::string& run,
+                                                                uint64_t payload_bytes) {
+  auto found = runs_.find(run);
+  if (found == runs_.end() || found->second.granted_bytes == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("chunk for run ", run, ", for which this link was given no credit"));
+  }
+  Run& entry = found->second;
+  const uint64_t cost = ChunkCredit(payload_bytes);
+  if (cost > entry.granted_bytes - entry.received_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("chunk of ", payload_bytes, " bytes for run ", run, " exceeds its credit: ",
+                     entry.received_bytes, " of ", entry.granted_bytes, " bytes are used"));
+  }
+  entry.received_bytes += cost;
+  if (entry.window_bytes == 0) return Verdict::kUnwanted;
+  entry.held_bytes += cost;
+  return Verdict::kDeliver;
+}
+
+void ReceiveCredits::Return(const std::string& run, uint64_t payload_bytes) {
+  auto found = runs_.find(run);
+  if (found == runs_.end()) return;  // closed, and its link is gone
+  Run& entry = found->second;
+  entry.held_bytes -= std::min(entry.held_bytes, ChunkCredit(payload_bytes));
+}
+
+std::vector<ReceiveCredits::Grant> ReceiveCredits::TakeGrants(bool all) {
+  std::vector<Grant> grants;
+  for (auto& [name, run] : runs_) {
+    const uint64_t total = run.Grantable();
+    const uint64_t growth = total - run.granted_bytes;
+    if (growth == 0 || (!all && growth < run.window_bytes / 8)) continue;
+    run.granted_bytes = total;
+    grants.push_back({name, total});
+  }
+  return grants;
+}
+
+bool ReceiveCredits::HasGrants() const {
+  return std::any_of(runs_.begin(), runs_.end(), [](const auto& entry) {
+    return entry.second.Grantable() > entry.second.granted_bytes;
+  });
+}
+
+}  // namespace causeway::transport

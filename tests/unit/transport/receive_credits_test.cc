@@ -1,0 +1,140 @@
+// Credits at the receiver: what is held and what may still come never exceed the window.
+#include "daemon/transport/receive_credits.h"
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <random>
+
+#include "daemon/transport/limits.h"
+#include "daemon/transport/number_window.h"
+
+namespace causeway::transport {
+namespace {
+
+using Verdict = ReceiveCredits::Verdict;
+
+constexpr uint64_t kWindow = kWindowBytesMin;
+
+uint64_t OnlyGrant(ReceiveCredits& credits, bool all = true) {
+  auto grants = credits.TakeGrants(all);
+  REQUIRE(grants.size() == 1);
+  return grants[0].total_bytes;
+}
+
+TEST_CASE("a window is granted, used and granted again as chunks are consumed") {
+  ReceiveCredits credits;
+  credits.BeginLink();
+  credits.SetWindow("a", kWindow);
+  CHECK(credits.HasGrants());
+  CHECK(OnlyGrant(credits) == kWindow);
+  CHECK_FALSE(credits.HasGrants());
+  REQUIRE(*credits.Receive("a", kWindow - 5000) == Verdict::kDeliver);
+  CHECK(credits.TakeGrants(true).empty());
+  credits.Return("a", kWindow - 5000);
+  CHECK(OnlyGrant(credits) == 2 * kWindow - 5000);
+  REQUIRE(credits.Receive("a", 2000).ok());
+  credits.Return("a", 2000);
+  CHECK(credits.TakeGrants(false).empty());  // not worth a frame yet
+  CHECK(credits.HasGrants());
+  CHECK(OnlyGrant(credits, true) == 2 * kWindow - 3000);
+}
+
+TEST_CASE("more than the credit, or a run without any, ends the link") {
+  ReceiveCredits credits;
+  credits.BeginLink();
+  credits.SetWindow("a", kWindow);
+  auto early = credits.Receive("a", 1);
+  CHECK(absl::IsFailedPrecondition(early.status()));
+  OnlyGrant(credits);
+  auto unknown = credits.Receive("b", 1);
+  CHECK(absl::IsFailedPrecondition(unknown.status()));
+  CHECK(std::string(unknown.status().message()).find("run b") != std::string::npos);
+  REQUIRE(credits.Receive("a", kWindow).ok());
+  auto over = credits.Receive("a", 0);
+  CHECK(absl::IsFailedPrecondition(over.status()));
+  CHECK(std::string(over.status().message()).find("exceeds its credit") != std::string::npos);
+}
+
+TEST_CASE("a closed run's chunks in flight are unwanted, not a fault") {
+  ReceiveCredits credits;
+  credits.BeginLink();
+  credits.SetWindow("a", kWindow);
+  OnlyGrant(credits);
+  REQUIRE(*credits.Receive("a", 4096) == Verdict::kDeliver);
+  credits.SetWindow("a", 0);
+  CHECK(*credits.Receive("a", 4096) == Verdict::kUnwanted);
+  CHECK(credits.TakeGrants(true).empty());
+  credits.Return("a", 4096);
+  // Opened again on the same link: only what is not in flight already.
+  credits.SetWindow("a", kWindow);
+  CHECK(OnlyGrant(credits) == kWindow + 8192);
+}
+
+TEST_CASE("a new link grants only what is not still held from the last one") {
+  ReceiveCredits credits;
+  credits.BeginLink();
+  credits.SetWindow("a", kWindow);
+  OnlyGrant(credits);
+  REQUIRE(credits.Receive("a", 500000).ok());
+  credits.BeginLink();
+  CHECK(OnlyGrant(credits) == kWindow - 500000);
+  credits.Return("a", 500000);
+  CHECK(OnlyGrant(credits) == kWindow);
+}
+
+TEST_CASE("held plus in flight never exceeds the window, whatever happens") {
+  const uint64_t seed = 99;
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  ReceiveCredits credits;
+  credits.BeginLink();
+  credits.SetWindow("a", kWindow);
+  uint64_t granted = 0, received = 0, held = 0;
+  std::deque<uint64_t> chunks;
+  for (int i = 0; i < 100000; ++i) {
+    switch (random() % 4) {
+      case 0:
+        for (const auto& grant : credits.TakeGrants(random() % 2 == 0)) granted = grant.total_bytes;
+        break;
+      case 1: {
+        const uint64_t bytes = random() % 300000;
+        if (received + ChunkCredit(bytes) > granted) break;
+        REQUIRE(credits.Receive("a", bytes).ok());
+        received += ChunkCredit(bytes);
+        held += ChunkCredit(bytes);
+        chunks.push_back(bytes);
+        break;
+      }
+      case 2:
+        if (chunks.empty()) break;
+        credits.Return("a", chunks.front());
+        held -= ChunkCredit(chunks.front());
+        chunks.pop_front();
+        break;
+      default:
+        if (random() % 1000 != 0) break;
+        credits.BeginLink();
+        granted = received = 0;
+    }
+    REQUIRE(held + (granted - received) <= kWindow);
+  }
+}
+
+TEST_CASE("numbers settle once, in nearly any order") {
+  NumberWindow window(8);
+  using Mark = NumberWindow::Mark;
+  CHECK(window.Settle(0) == Mark::kAgain);
+  CHECK(window.Settle(9) == Mark::kTooFar);
+  CHECK(window.Settle(8) == Mark::kNew);
+  CHECK(window.Settle(8) == Mark::kAgain);
+  for (uint64_t n : {3, 1, 2}) CHECK(window.Settle(n) == Mark::kNew);
+  CHECK(window.low() == 4);
+  CHECK(window.Peek(11) == Mark::kNew);
+  CHECK(window.Settle(11) == Mark::kNew);
+  CHECK(window.Settle(12) == Mark::kTooFar);
+  for (uint64_t n : {4, 5, 6, 7}) CHECK(window.Settle(n) == Mark::kNew);
+  CHECK(window.low() == 9);
+}
+
+}  // namespace
+}  // namespace causeway::transport
