@@ -88,7 +88,7 @@ void ReadClusters(MapReader& reader, const Config& config, Findings& findings, R
   std::set<std::string> seen;
   for (size_t i = 0; i < names.size(); ++i) {
     if (!CheckClusterName(places[i], names[i], findings)) continue;
-    if (!Contains(known, names[i])) {
+    if (!config.cluster.empty() && !Contains(known, names[i])) {
       findings.Error(places[i].position, places[i].key,
                      absl::StrCat("'", names[i], "' is neither this cluster nor one of the peers",
                                   DidYouMean(names[i], known)));

@@ -10,6 +10,7 @@ inline constexpr std::string_view kDaemonReady = "daemon.ready";
 inline constexpr std::string_view kDaemonDraining = "daemon.draining";
 inline constexpr std::string_view kDaemonStopped = "daemon.stopped";
 inline constexpr std::string_view kDaemonFailed = "daemon.failed";
+inline constexpr std::string_view kLogSuppressed = "log.suppressed";
 inline constexpr std::string_view kConfigWarning = "config.warning";
 inline constexpr std::string_view kConfigError = "config.error";
 inline constexpr std::string_view kWatchdogStalled = "watchdog.stalled";

@@ -60,7 +60,8 @@ class Field {
 };
 using Fields = std::initializer_list<Field>;
 
-inline constexpr size_t kLogLineBytesMax = 4096;   // longer lines are cut, and say so
+inline constexpr size_t kLogLineBytesMax = 4096;   // longer lines lose fields, and say so: cut=true
+inline constexpr size_t kLogValueBytesMax = 1024;  // longer values end in "..."
 inline constexpr size_t kLogQueueLinesMax = 8192;  // between the loggers and standard error
 inline constexpr int kLogBurst = 20;               // lines of one event id at once ...
 inline constexpr double kLogLinesPerSecond = 2.0;  // ... and in the long run
