@@ -38,7 +38,8 @@ class AdminService {
                                                              const std::string& group,
                                                              StatusProvider& provider);
   ~AdminService();  // Stop
-  // Lets running calls end (at most 2 s), then closes and removes the socket.
+  // Gives running calls 2 s, cancels them, waits for the provider to return from them, then removes
+  // the socket. Not from a thread that the provider waits for: they would wait for each other.
   void Stop();
 
  private:
