@@ -30,12 +30,11 @@ namespace causeway::security {
 struct HandshakeRejection {
   bool accepting = false;  // this side was dialled
   HandshakeResult result = HandshakeResult::kTls;
-  std::string
-      peer_address;         // accepting: as PendingConnections gives it; dialling: what was dialled
-  std::string dialled;      // the cluster dialled; empty when accepting
-  std::string identity;     // the URI that the certificate presented; empty when unknown
-  std::string serial;       // of the certificate; empty when unknown
-  std::string spki_sha256;  // of its key, ready for a deny list; empty when unknown
+  std::string peer_address;  // accepting: as PendingConnections gives it; dialling: the host
+  std::string dialled;       // the cluster dialled; empty when accepting
+  std::string identity;      // the URI that the certificate presented; empty when unknown
+  std::string serial;        // of the certificate; empty when unknown
+  std::string spki_sha256;   // of its key, ready for a deny list; empty when unknown
   std::string reason;
 };
 

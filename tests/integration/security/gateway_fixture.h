@@ -70,7 +70,9 @@ class RejectionLog {
 
 class Gateway {
  public:
-  Gateway(const Site& site, const std::string& cluster, std::vector<std::string> peers);
+  // `clock_offset_s`: how far this gateway's own clock is off (OpenSSL's is not).
+  Gateway(const Site& site, const std::string& cluster, std::vector<std::string> peers,
+          int64_t clock_offset_s = 0);
   ~Gateway();
 
   void Serve();

@@ -97,6 +97,24 @@ TEST_CASE("a client whose certificate has expired is refused by name of the reas
   CHECK(CountOf(paris.credentials().counts().accepting, HandshakeResult::kAccepted) == 0);
 }
 
+TEST_CASE("a server whose certificate has expired is refused by the one who dialled") {
+  Site site;
+  site.Issue("paris", -60, -1);
+  site.Issue("tokyo");
+  // By its own clock, ten days slow, the server's certificate is still good, so it starts.
+  constexpr int64_t kSlow_s = -10 * 24 * 3600;
+  Gateway paris(site, "paris", {"tokyo"}, kSlow_s), tokyo(site, "tokyo", {"paris"});
+  paris.Serve();
+  TlsEnvironment::Get().SetReceiver(&tokyo.credentials());
+  CHECK_FALSE(Call(tokyo.Dial("paris", paris.address())).status.ok());
+  const HandshakeRejection rejection =
+      tokyo.rejections().WaitFor([](const HandshakeRejection& one) {
+        return !one.accepting && !Contains(one.reason, "the peer refused");
+      });
+  CHECK(Contains(rejection.reason, "certificate has expired"));
+  CHECK(CountOf(tokyo.credentials().counts().dialling, HandshakeResult::kAccepted) == 0);
+}
+
 TEST_CASE("another authority is refused in both directions") {
   Site site, stranger;
   site.Issue("paris");
@@ -143,7 +161,7 @@ TEST_CASE("a peer that answers for another is refused by the one who dialled") {
   CHECK(rejection.result == HandshakeResult::kNotDialled);
   CHECK(rejection.dialled == "tokyo");
   CHECK(rejection.identity == "spiffe://example.org/gateway/osaka");
-  CHECK(rejection.peer_address == osaka.address());
+  CHECK(rejection.peer_address == "127.0.0.1");
   CHECK(Call(paris.Dial("osaka", osaka.address())).status.ok());
 }
 
@@ -167,6 +185,10 @@ TEST_CASE("a denied key is refused on live, new and resumed connections") {
               .SetDenyList({.spki_sha256 = {tokyo.credentials().certificate().spki_sha256}})
               .ok());
   CHECK(Call(live).status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  CHECK_FALSE(
+      paris.credentials()
+          .CheckStillAllowed({.cluster = "tokyo", .certificate = tokyo.credentials().certificate()})
+          .ok());
   CHECK_FALSE(Call(tokyo.Dial("paris", paris.address())).status.ok());
   const auto denied = [&] {
     return CountOf(paris.credentials().counts().accepting, HandshakeResult::kDenied);
