@@ -24,6 +24,8 @@ inline constexpr uint32_t kInfBits = 0x7f800000u;
 // A block whose largest magnitude is 2^127 or more counts as non-finite: a scale rounded up could
 // otherwise decode a finite value to infinity.
 inline constexpr uint32_t kHugeBits = 0x7f000000u;
+// The same limit for codecs that sum a block: 4096 values below 2^112 sum to a finite number.
+inline constexpr uint32_t kMeanHugeBits = 0x77800000u;
 // A block whose largest magnitude is below 2^-100 becomes zero: no step then meets a subnormal
 // number.
 inline constexpr uint32_t kTinyBits = 0x0d800000u;

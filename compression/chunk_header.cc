@@ -79,7 +79,16 @@ ChunkLayout LayoutOf(CodecKind kind, uint32_t block, uint32_t n) {
 }
 
 ScaleType ScaleTypeOf(CodecKind kind) {
-  return Traits(kind).scale_bits == 16 ? ScaleType::kBf16 : ScaleType::kNone;
+  switch (Traits(kind).scale_bits) {
+    case 8:
+      return ScaleType::kE8m0;
+    case 16:
+      return ScaleType::kBf16;
+    case 32:
+      return ScaleType::kBf16Pair;
+    default:
+      return ScaleType::kNone;
+  }
 }
 
 uint8_t Log2Block(uint32_t block) {

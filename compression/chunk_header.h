@@ -21,7 +21,12 @@ inline constexpr uint16_t kFlagEntropy = 8;
 inline constexpr uint16_t kFlagsKnown = 15;
 
 // What the scale plane holds.
-enum class ScaleType : uint8_t { kNone = 0, kBf16 = 1 };
+enum class ScaleType : uint8_t {
+  kNone = 0,
+  kBf16 = 1,      // one bf16 a block
+  kE8m0 = 2,      // one exponent byte a block
+  kBf16Pair = 3,  // two bf16 a block
+};
 
 struct ChunkHeader {
   uint32_t magic = kChunkMagic;

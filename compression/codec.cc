@@ -11,6 +11,7 @@
 #include "compression/block_math.h"
 #include "compression/chunk_header.h"
 #include "compression/codec_internal.h"
+#include "compression/codes.h"
 #include "compression/kernels/kernels.h"
 
 namespace causeway::compression {
@@ -20,16 +21,12 @@ bool IsFloat(DType dtype) {
   return dtype == DType::kFp32 || dtype == DType::kBf16 || dtype == DType::kFp16;
 }
 
-uint32_t NonFiniteThreshold(const CodecSpec& spec) {
-  return spec.block == 0 ? math::kInfBits : math::kHugeBits;
-}
-
 void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
                     uint32_t begin, uint32_t count, EncodeStats* stats) {
   alignas(64) float values[kTileElements];
   kernels.gather(input, begin, count, values);
   for (uint32_t i = 0; i < count; ++i) {
-    if (math::AbsBits(values[i]) < NonFiniteThreshold(spec)) continue;
+    if (math::AbsBits(values[i]) < NonFiniteBits(spec.kind)) continue;
     ++stats->nonfinite;
     stats->first_nonfinite = std::min(stats->first_nonfinite, begin + i);
   }
@@ -86,6 +83,7 @@ bool EncodeTiles(const KernelTable& kernels, const CodecSpec& spec, const Encode
     tile.codes = codes + static_cast<size_t>(begin) * traits.code_bits / 8;
     tile.stochastic = spec.stochastic;
     tile.seed = input.seed;
+    tile.present = count;
     tile.first = begin;
     if (kernels.encode[static_cast<size_t>(spec.kind)](tile)) {
       nonfinite = true;
@@ -130,17 +128,18 @@ bool PaddingIsZero(absl::Span<const uint8_t> plane, size_t used) {
   return std::all_of(plane.begin() + used, plane.end(), [](uint8_t b) { return b == 0; });
 }
 
-// Scales are finite, not negative, at most what the encoder can produce, or the one NaN.
-absl::Status CheckBf16Scales(CodecKind kind, absl::Span<const uint8_t> scales, uint32_t blocks,
-                             bool* nonfinite) {
-  const uint16_t largest = LargestScale(kind);
-  for (uint32_t b = 0; b < blocks; ++b) {
-    uint16_t stored;
-    std::memcpy(&stored, scales.data() + 2 * b, 2);
-    if (stored <= largest) continue;
-    if (stored != math::kCanonicalNanBf16) {
-      return absl::InvalidArgumentError(absl::StrCat("chunk: scale of block ", b, " has bits ",
-                                                     stored, ", largest legal is ", largest));
+// Every scale is one that an encoder can have stored.
+template <typename Stored>
+absl::Status CheckScales(const ScaleLimits& limits, absl::Span<const uint8_t> scales,
+                         uint32_t count, bool* nonfinite) {
+  for (uint32_t k = 0; k < count; ++k) {
+    Stored stored;
+    std::memcpy(&stored, scales.data() + sizeof(Stored) * k, sizeof(Stored));
+    if (stored == 0 || (stored >= limits.smallest && stored <= limits.largest)) continue;
+    if (stored != limits.nonfinite) {
+      return absl::InvalidArgumentError(absl::StrCat("chunk: scale ", k, " is ", stored,
+                                                     "; legal are 0, ", limits.smallest, " to ",
+                                                     limits.largest, " and ", limits.nonfinite));
     }
     *nonfinite = true;
   }
@@ -177,12 +176,22 @@ absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
     return absl::InvalidArgumentError("chunk: padding is not zero");
   }
   bool nonfinite = false;
-  if (ScaleTypeOf(expected.kind) == ScaleType::kBf16) {
-    absl::Status status = CheckBf16Scales(expected.kind, scales, layout.blocks, &nonfinite);
-    if (!status.ok()) return status;
-  } else {
-    nonfinite = CastNonFinite(expected.kind, codes, header.n);
+  absl::Status status = absl::OkStatus();
+  switch (ScaleTypeOf(expected.kind)) {
+    case ScaleType::kNone:
+      nonfinite = CastNonFinite(expected.kind, codes, header.n);
+      break;
+    case ScaleType::kE8m0:
+      status = CheckScales<uint8_t>(ScaleLimitsOf(expected.kind), scales, layout.scale_bytes_used,
+                                    &nonfinite);
+      break;
+    case ScaleType::kBf16:
+    case ScaleType::kBf16Pair:
+      status = CheckScales<uint16_t>(ScaleLimitsOf(expected.kind), scales,
+                                     layout.scale_bytes_used / 2, &nonfinite);
+      break;
   }
+  if (!status.ok()) return status;
   if (nonfinite != ((header.flags & kFlagNonFinite) != 0)) {
     return absl::InvalidArgumentError("chunk: the non-finite flag contradicts the contents");
   }
@@ -222,10 +231,45 @@ void Decode(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool ac
 
 }  // namespace
 
-uint16_t LargestScale(CodecKind kind) {
-  const uint32_t largest_finite = math::kHugeBits - 1;
-  const float reciprocal = kind == CodecKind::kInt8 ? 1.0f / 127 : 1.0f / 7;
-  return math::MakeScale(largest_finite, reciprocal).stored;
+namespace {
+
+template <class Code>
+ScaleLimits LimitsByMagnitude(uint16_t nonfinite) {
+  return {Code::Scale(math::kTinyBits).stored, Code::Scale(math::kHugeBits - 1).stored, nonfinite};
+}
+
+}  // namespace
+
+uint32_t NonFiniteBits(CodecKind kind) {
+  if (kind == CodecKind::kSign || kind == CodecKind::kTwoBit) return math::kMeanHugeBits;
+  return Traits(kind).default_block == 0 ? math::kInfBits : math::kHugeBits;
+}
+
+ScaleLimits ScaleLimitsOf(CodecKind kind) {
+  constexpr uint16_t kNan = math::kCanonicalNanBf16;
+  switch (kind) {
+    case CodecKind::kInt8:
+      return LimitsByMagnitude<math::IntegerCode<8>>(kNan);
+    case CodecKind::kInt4:
+      return LimitsByMagnitude<math::IntegerCode<4>>(kNan);
+    case CodecKind::kNf4:
+      return LimitsByMagnitude<math::Nf4Code>(kNan);
+    case CodecKind::kFp8:
+      return LimitsByMagnitude<math::Fp8Code>(kNan);
+    case CodecKind::kMxfp4:
+      return LimitsByMagnitude<math::Mxfp4Code>(255);
+    case CodecKind::kE3m0:
+      return LimitsByMagnitude<math::E3m0Code>(kNan);
+    case CodecKind::kTwoBit:
+    case CodecKind::kSign:
+      return {0, math::ToBf16(math::FromBits(math::kMeanHugeBits)), kNan};
+    case CodecKind::kFp32:
+    case CodecKind::kBf16:
+    case CodecKind::kFp16:
+      break;
+  }
+  assert(false);
+  return {};
 }
 
 size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n) {

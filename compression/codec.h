@@ -36,8 +36,14 @@ enum class CodecKind : uint8_t {
   kFp16 = 2,
   kInt8 = 3,
   kInt4 = 4,
+  kNf4 = 5,
+  kFp8 = 6,
+  kMxfp4 = 7,
+  kE3m0 = 8,
+  kTwoBit = 9,
+  kSign = 10,
 };
-inline constexpr int kCodecKinds = 5;
+inline constexpr int kCodecKinds = 11;
 
 // Element types of tensors, of snapshots and of residuals. Ids on the wire.
 enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2, kInt32 = 3, kInt64 = 4 };
@@ -109,7 +115,7 @@ struct EncodeInput {
 };
 
 struct EncodeStats {
-  uint64_t nonfinite = 0;                     // values that are Inf, NaN or at least 2^127
+  uint64_t nonfinite = 0;                     // values that are Inf, NaN or too large for the codec
   uint32_t first_nonfinite = kChunkElements;  // index of the first of them, to name the tensor
 };
 

@@ -13,8 +13,17 @@ void DecodeChunkWith(const KernelTable& kernels, absl::Span<const uint8_t> bytes
 void DecodeAccumulateWith(const KernelTable& kernels, absl::Span<const uint8_t> bytes, float weight,
                           float* acc);
 
-// Bits of the largest finite bf16 scale that an encoder of this codec stores.
-uint16_t LargestScale(CodecKind kind);
+// Magnitudes whose bits are at least this count as non-finite.
+uint32_t NonFiniteBits(CodecKind kind);
+
+// What an encoder of this codec stores as a scale: 0, `nonfinite`, or a value from smallest to
+// largest. For codecs with two bf16 scales a block the limits hold for each. Not for casts.
+struct ScaleLimits {
+  uint16_t smallest;
+  uint16_t largest;
+  uint16_t nonfinite;
+};
+ScaleLimits ScaleLimitsOf(CodecKind kind);
 
 }  // namespace causeway::compression
 

@@ -21,6 +21,12 @@ constexpr std::array<CodecTraits, kCodecKinds> kTraits = {{
     {"fp16", 0, 16, 0, false, true, 1.0 / 2048},
     {"int8", 256, 8, 16, true, true, kScaleSlack * 0.5 / 127},
     {"int4", 64, 4, 16, true, true, kScaleSlack * 0.5 / 7},
+    {"nf4", 64, 4, 16, false, true, kScaleSlack * 0.152},
+    {"fp8", 128, 8, 16, false, true, kScaleSlack * 16.0 / 448},
+    {"mxfp4", 32, 4, 8, false, true, 0.25},
+    {"e3m0", 64, 4, 16, false, true, kScaleSlack * 0.25},
+    {"2bit", 256, 2, 32, false, true, kScaleSlack},
+    {"sign", 256, 1, 16, false, true, kScaleSlack},
 }};
 
 std::string KnownNames() {

@@ -25,7 +25,8 @@ struct EncodeTile {
   uint32_t block;  // elements; 1 for casts
   bool stochastic;
   uint32_t seed;
-  uint32_t first;  // index in the chunk of the tile's first element
+  uint32_t present;  // elements before the zeros that complete the last block
+  uint32_t first;    // index in the chunk of the tile's first element
 };
 
 // One tile to decode.

@@ -6,6 +6,7 @@
 #endif
 
 #include "compression/block_math.h"
+#include "compression/codes.h"
 #include "compression/kernels/kernels.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the chunk format is little-endian");
@@ -15,17 +16,25 @@ namespace {
 
 using namespace math;  // the element arithmetic, by its short names
 
+// Order matters: later ones use earlier ones.
 #include "compression/kernels/casts.inc"
+//
+#include "compression/kernels/blocks.inc"
+#include "compression/kernels/means.inc"
+//
 #include "compression/kernels/checksums.inc"
 #include "compression/kernels/gather.inc"
-#include "compression/kernels/integers.inc"
 #include "compression/kernels/vectors.inc"
 
 constexpr KernelTable kTable = {
     CAUSEWAY_UNIT_NAME,
     Gather,
-    {EncodeFp32, EncodeBf16, EncodeFp16, EncodeInteger<8>, EncodeInteger<4>},
-    {DecodeFp32, DecodeBf16, DecodeFp16, DecodeInteger<8>, DecodeInteger<4>},
+    {EncodeFp32, EncodeBf16, EncodeFp16, EncodeBlocks<IntegerCode<8>>, EncodeBlocks<IntegerCode<4>>,
+     EncodeBlocks<Nf4Code>, EncodeBlocks<Fp8Code>, EncodeBlocks<Mxfp4Code>, EncodeBlocks<E3m0Code>,
+     EncodeMeans<TwoLevelCode>, EncodeMeans<SignCode>},
+    {DecodeFp32, DecodeBf16, DecodeFp16, DecodeBlocks<IntegerCode<8>>, DecodeBlocks<IntegerCode<4>>,
+     DecodeBlocks<Nf4Code>, DecodeBlocks<Fp8Code>, DecodeBlocks<Mxfp4Code>, DecodeBlocks<E3m0Code>,
+     DecodeMeans<TwoLevelCode>, DecodeMeans<SignCode>},
     AnyHuge,
     ConvertToBf16,
     ConvertFromBf16,

@@ -93,8 +93,8 @@ TEST_CASE("the worked examples of FORMAT.md") {
 }
 
 TEST_CASE("the largest legal scales that FORMAT.md names") {
-  CHECK(LargestScale(CodecKind::kInt8) == 0x7b82);
-  CHECK(LargestScale(CodecKind::kInt4) == 0x7d93);
+  CHECK(ScaleLimitsOf(CodecKind::kInt8).largest == 0x7b82);
+  CHECK(ScaleLimitsOf(CodecKind::kInt4).largest == 0x7d93);
 }
 
 }  // namespace
