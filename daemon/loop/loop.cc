@@ -30,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/loop/confined.h"
+#include "daemon/loop/descriptor.h"
 
 namespace causeway::loop {
 namespace {
@@ -41,20 +42,6 @@ constexpr int64_t kLongestWaitUs = int64_t{3600} * 1'000'000;
 absl::Status SystemError(int error, absl::string_view what) {
   return absl::InternalError(absl::StrCat("event loop: ", what, ": ", strerror(error)));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 }  // namespace
 

@@ -14,11 +14,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/loop/loop.h"
 #include "daemon/schema/schema.h"
+#include "daemon/trainers/request.h"
 #include "daemon/trainers/session.h"
 #include "proto/local_protocol.h"
 
@@ -45,25 +47,6 @@ enum class Gone {
 };
 const char* GoneName(Gone gone);
 
-// `sequence` of a request goes into the answer's `answers`.
-struct JoinRequest {
-  uint64_t sequence = 0;
-  local::Init init = local::Init::kRun;
-  bool outer = true;
-  uint32_t local_steps = 0;  // 0: whatever the run's configuration says
-};
-
-struct SubmitRequest {
-  uint64_t sequence = 0;
-  uint64_t op = 0;  // not 0
-  uint32_t fragment = 0;
-  bool apply_replace = false;
-  int64_t base_round = 0;
-  uint64_t weight = 0;
-  uint64_t first_element = 0;  // the slice lies inside the fragment
-  uint64_t element_count = 0;
-};
-
 // What arrives, already checked against the protocol and, from Submit on, against the session's
 // layout. All calls on the loop's thread; none may delete the service.
 class TrainerListener {
@@ -75,6 +58,7 @@ class TrainerListener {
   virtual std::optional<Problem> OnHello(Session& session) = 0;
   virtual void OnJoin(Session& session, const JoinRequest& request, schema::Schema schema) = 0;
   virtual void OnOffer(Session& session, uint64_t sequence) = 0;
+  // The slice lies inside the fragment.
   virtual void OnSubmit(Session& session, const SubmitRequest& request) = 0;
   virtual void OnApplied(Session& session, uint32_t fragment, int64_t round) = 0;
   virtual void OnAbandon(Session& session, uint64_t sequence, uint64_t op) = 0;
@@ -99,6 +83,8 @@ struct Counters {
   uint64_t messages_sent = 0;
 };
 
+class SessionTable;
+
 class TrainerService {
  public:
   // Listens from the moment it returns; callbacks come once the loop runs. `loop` and `listener`
@@ -112,15 +98,14 @@ class TrainerService {
   // No new connections from now on; those there are told kDraining on their next Hello.
   void StopListening();
 
-  // Sessions in no particular order; pointers are valid until the loop runs on.
+  // Sessions in order of id; pointers are valid until the loop runs on.
   std::vector<Session*> Sessions() const;
   Session* Find(uint64_t session) const;  // null: not known here
   const Counters& counters() const;
 
  private:
-  class Table;
-  explicit TrainerService(std::unique_ptr<Table> table);
-  std::unique_ptr<Table> table_;
+  explicit TrainerService(std::unique_ptr<SessionTable> table);
+  std::unique_ptr<SessionTable> table_;
 };
 
 }  // namespace causeway::trainers

@@ -10,14 +10,16 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "daemon/loop/descriptor.h"
 #include "daemon/schema/layout.h"
+#include "daemon/trainers/request.h"
 #include "proto/local_protocol.h"
 
 namespace causeway::trainers {
@@ -98,12 +100,15 @@ class Session {
   void SendError(uint64_t answers, const Problem& problem);
 
  private:
-  friend class TrainerService;
+  friend class SessionTable;
   Session() = default;
+  template <typename Message>
+  Message Make(local::Type type, uint64_t answers) const;
   void Send(absl::Span<const uint8_t> message, absl::Span<const int> descriptors);
+  void SendWelcome(uint64_t answers, const std::string& cluster, uint64_t incarnation);
 
   uint64_t id_ = 0;
-  std::array<uint8_t, 16> token_{};
+  Token token_{};
   std::string run_;
   std::string describe_;
   uint32_t rank_ = 0;
@@ -114,10 +119,14 @@ class Session {
   std::shared_ptr<const schema::Layout> layout_;  // shared with the endpoint; set by SendJoined
   Connection* connection_ = nullptr;              // owned by the service
   bool ended_ = false;                            // a fatal error was sent
-  uint64_t process_watch_ = 0;                    // loop::WatchId of the pidfd
-  int process_descriptor_ = -1;
-  uint64_t resume_timer_ = 0;  // loop::TimerId
+  loop::Descriptor process_;                      // a pidfd; invalid where it cannot be had
+  uint64_t process_watch_ = 0;                    // loop::WatchId of it
+  uint64_t resume_timer_ = 0;                     // loop::TimerId, while detached
+  std::function<void()> on_end_;  // tells the table, later, that a fatal error was sent
 };
+
+// Everything of an Error message but its header.
+void FillError(const Problem& problem, uint32_t rank, local::Error& message);
 
 }  // namespace causeway::trainers
 
