@@ -42,6 +42,12 @@ class LocalRanks:
         self.broadcast(flag)
         return bool(flag.item())
 
+    def gather(self, value):
+        """Every rank's value, in the order of ranks."""
+        values = [None] * self.ranks
+        dist.all_gather_object(values, value)
+        return values
+
     def close(self):
         dist.destroy_process_group()
 

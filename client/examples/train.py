@@ -8,7 +8,7 @@ run's outer rule: local steps, then combined parameters). Needs Debian's python3
 
 Progress goes to --progress (a file or pipe) as JSON lines with an `event` each: `joined`, `step`,
 `evaluation`, `result`. `time` in them is the monotonic clock in seconds. The last line, `result`, carries the
-validation loss in bits a byte over 384 held-out sequences and the SHA-256 of all parameters.
+validation loss in bits a byte over 384 held-out sequences and the SHA-256 of all parameters on each rank.
 """
 import argparse
 import hashlib
@@ -119,7 +119,8 @@ class Trainer:
         bits = self.evaluate(slice(None))
         self.progress.write("result", step=done, bits_per_byte=bits, wall_s=end - begin,
                             blocked_s=blocked_s, evaluation_s=self.evaluation_s,
-                            rounds=self.exchange.rounds, parameters_sha256=self.parameters_hash(),
+                            rounds=self.exchange.rounds,
+                            parameters_sha256=self.local.gather(self.parameters_hash()),
                             statistics=self.exchange.statistics())
 
     def quick_evaluation(self, step):

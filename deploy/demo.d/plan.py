@@ -1,0 +1,66 @@
+"""What the demo trains: the three runs and the gateways' configuration of each."""
+import dataclasses
+
+CLUSTERS = ("paris", "tokyo")
+RANKS = 2
+CUT_AFTER_S = 20
+EVALUATIONS = 10
+LEARNING_RATE = 2e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPlan:
+    name: str
+    mode: str  # of the trainer: every-step or outer
+    shaped: bool  # over the slow link
+    local_steps: int
+    algorithm: str  # YAML flow maps
+    codec: str
+    cut_after_s: float = 0
+    overlapped: bool = False
+
+
+SYNCHRONOUS = {"mode": "every-step", "local_steps": 1, "algorithm": "{rule: gradients}",
+               "codec": "{kind: fp32}"}
+CAUSEWAY = {
+    "standard": RunPlan("causeway", "outer", True, 10, "{rule: average, local_steps: 10}",
+                        "{kind: int4, error_feedback: true}"),
+    "fast": RunPlan("causeway", "outer", True, 20,
+                    "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 20, fragments: 4, "
+                    "delay: auto}", "{kind: int4, error_feedback: true}", overlapped=True),
+}
+
+
+def runs(preset):
+    return [RunPlan("sync-lan", shaped=False, **SYNCHRONOUS),
+            RunPlan("sync-wan", shaped=True, cut_after_s=CUT_AFTER_S, **SYNCHRONOUS),
+            CAUSEWAY[preset]]
+
+
+CONFIGURATION = """# Gateway of {cluster}, written by the demo.
+cluster: {cluster}
+domain: {domain}
+listen: "{listen}:{port}"
+tls: {{certificate: {pki}/gateway.pem, key: {pki}/gateway.key, authority: {pki}/ca.pem}}
+peers:
+{peers}
+trainers: {{socket: {directory}/trainer.sock}}
+peer_timeout: 10s
+runs:
+{runs}
+metrics: {{listen: "127.0.0.1:9464"}}
+admin: {{socket: {directory}/admin.sock}}
+state_directory: {directory}/state
+"""
+
+
+def configuration(cluster, domain, addresses, port, directory, pki, preset):
+    """A gateway's YAML. `addresses`: cluster -> IP of its WAN device."""
+    peers = [f'  - {{cluster: {peer}, address: "{address}:{port}"}}'
+             for peer, address in addresses.items() if peer != cluster]
+    names = ", ".join(addresses)
+    entries = [f"  - name: {run.name}\n    clusters: [{names}]\n    algorithm: {run.algorithm}\n"
+               f"    codec: {run.codec}" for run in runs(preset)]
+    return CONFIGURATION.format(cluster=cluster, domain=domain, listen=addresses[cluster], port=port,
+                                pki=pki, directory=directory, peers="\n".join(peers),
+                                runs="\n".join(entries))

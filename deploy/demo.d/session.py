@@ -1,0 +1,139 @@
+"""The demo proper: link, gateways, the three runs, results."""
+import json
+import os
+import shutil
+import tempfile
+
+import charts
+import dashboard
+import gateways
+import plan
+import report
+import training
+from wan_link import WanLink, duration_ms, rate_bits
+
+RESULT_KEYS = ("name", "final_bits_per_byte", "steps", "wall_s", "wire_bytes_per_cluster", "seed_bytes",
+               "bytes_per_parameter_step", "compute_use", "identical")
+
+
+def run(root, build, options):
+    """Returns the exit status: 0 if all clusters ended every run with the same bytes."""
+    output = os.path.abspath(options.output)
+    logs = os.path.join(output, "logs")
+    shutil.rmtree(logs, ignore_errors=True)
+    os.makedirs(logs)
+    plans = plan.runs(options.preset)
+    view = dashboard.Dashboard(options, plans)
+    os.environ["CAUSEWAY_WAN_EMULATOR"] = build.emulator
+    with tempfile.TemporaryDirectory(prefix="causeway-demo-") as directory:
+        with WanLink(plan.CLUSTERS, rate=options.rate, rtt=options.rtt) as link:
+            records = train(root, build, options, link, directory, logs, plans, view)
+    details = compare(records, options)
+    write(output, records, options, details)
+    if not options.keep_logs:
+        shutil.rmtree(logs)
+    view.erase()
+    print(summary(records, details, output))
+    return 0 if all(record["identical"] for record in records) else 1
+
+
+def train(root, build, options, link, directory, logs, plans, view):
+    view.rate_mbit = rate_bits(options.rate) / 1e6
+    view.say(f"two gateways, {options.rate} and {options.rtt} between them; mutual TLS 1.3")
+    running = gateways.start(link, build, directory, logs, options.preset)
+    records = []
+    for entry in plans:
+        if entry.shaped:
+            link.set("*", rate=options.rate, delay=f"{duration_ms(options.rtt) / 2}ms")
+        else:
+            link.set("*", rate="unlimited", delay="0ms")
+        run_training = training.Training(entry, link, running, options, root, build, directory, logs)
+        run_training.follow(view.show)
+        records.append(run_training.record())
+        view.over(records[-1])
+    return records
+
+
+def compare(records, options):
+    """What the demo is to show: ratios against the synchronous run, measured and expected compute use."""
+    by_name = {record["name"]: record for record in records}
+    reference, ours = by_name["sync-lan"], by_name["causeway"]
+    entry = next(p for p in plan.runs(options.preset) if p.name == "causeway")
+    computing = entry.local_steps * ours["step_s"]
+    round_bytes = ours["wire_bytes_per_cluster"] * entry.local_steps / ours["steps"]
+    exchange = duration_ms(options.rtt) / 1e3 + round_bytes * 8 / rate_bits(options.rate)
+    return {
+        "byte_ratio": reference["bytes_per_parameter_step"] / ours["bytes_per_parameter_step"],
+        "gap": ours["final_bits_per_byte"] / reference["final_bits_per_byte"] - 1,
+        "compute_use": ours["compute_use"],
+        "compute_use_expected": 1.0 if entry.overlapped else computing / (computing + exchange),
+        "step_s": ours["step_s"], "local_steps": entry.local_steps, "overlapped": entry.overlapped,
+    }
+
+
+def link_facts(options):
+    return {"rate_bits_per_second": rate_bits(options.rate), "rtt_ms": duration_ms(options.rtt)}
+
+
+def write(output, records, options, details):
+    results = {"runs": [{key: record[key] for key in RESULT_KEYS} for record in records],
+               "link": link_facts(options)}
+    with open(os.path.join(output, "result.json"), "w") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+    with open(os.path.join(output, "report.html"), "w") as file:
+        file.write(report.render(document(records, options, details)))
+
+
+def setting(records, options):
+    return (f"{records[0]['parameters']:,} parameters, King James text; {len(plan.CLUSTERS)} clusters of "
+            f"{plan.RANKS} ranks; link {options.rate}, {options.rtt} round trip; seed {options.seed}; "
+            f"preset {options.preset}")
+
+
+def document(records, options, details):
+    identical = all(record["identical"] for record in records)
+    expected = ("exchange hidden behind training" if details["overlapped"] else
+                f"of the time computing; {100 * details['compute_use_expected']:.1f} % is possible")
+    return {
+        "title": "Two clusters, one model, a slow link",
+        "setting": setting(records, options),
+        "facts": [(f"{details['byte_ratio']:.1f}x", "fewer bytes than synchronous training"),
+                  (f"{100 * details['gap']:+.2f} %", "validation loss against synchronous training"),
+                  (f"{100 * details['compute_use']:.1f} %", expected),
+                  ("identical" if identical else "different", "parameters of all clusters, bit by bit")],
+        "runs": records, "link_mbit_per_s": rate_bits(options.rate) / 1e6,
+        "hashes": {record["name"]: ", ".join(record["hashes"]) for record in records},
+        "notes": [
+            "Wire bytes are all packets that a gateway's wide-area device transmitted, from the IP header on: "
+            "TLS, framing, acknowledgements and heartbeats included; what was sent before the first step is "
+            "kept apart.",
+            f"Computing is 1 - (time inside Causeway's calls) / (first to last step), evaluations left out; a "
+            f"step took {1e3 * details['step_s']:.1f} ms. Possible is H t / (H t + RTT + bytes / rate) with "
+            f"H = {details['local_steps']}.",
+            f"sync-lan exchanges every step's gradients in fp32 on a link without limits; sync-wan does so over "
+            f"the slow link and was cut after {plan.CUT_AFTER_S} s; causeway is the preset "
+            f"'{options.preset}'.",
+        ],
+    }
+
+
+def summary(records, details, output):
+    lines = [f"{'run':10}{'bits/byte':>11}{'steps':>7}{'time':>9}{'sent/cluster':>14}{'B/param/step':>14}"
+             f"{'computing':>11}  identical"]
+    for record in records:
+        lines.append(f"{record['name']:10}{record['final_bits_per_byte']:>11.4f}{record['steps']:>7}"
+                     f"{record['wall_s']:>8.1f}s{charts.bytes_text(record['wire_bytes_per_cluster']):>14}"
+                     f"{record['bytes_per_parameter_step']:>14.4f}{100 * record['compute_use']:>9.1f} %  "
+                     f"{'yes' if record['identical'] else 'NO'}")
+    expected = "" if details["overlapped"] else (
+        f"; H t / (H t + RTT + bytes / rate) = {100 * details['compute_use_expected']:.1f} %")
+    lines += ["", f"{details['byte_ratio']:.1f}x fewer bytes than synchronous training, validation loss "
+              f"{100 * details['gap']:+.2f} %",
+              f"computing {100 * details['compute_use']:.1f} % of the time with {1e3 * details['step_s']:.1f} ms a "
+              f"step{expected}"]
+    for record in records:
+        for sha in record["hashes"]:
+            lines.append(f"SHA-256 of all parameters after {record['name']}: {sha}")
+    lines += ["", f"report: {output}/report.html", f"result: {output}/result.json"]
+    return "\n".join(lines)
