@@ -36,6 +36,7 @@ struct StartContribution {
   Epoch epoch;
   OpId op;
   Weight weight = 0;
+  PlanId plan = 0;
   ClusterSet to;
 };
 
@@ -47,6 +48,7 @@ struct ResendContribution {
   Epoch epoch;
   OpId op;
   Weight weight = 0;
+  PlanId plan = 0;
   ClusterSet to;
 };
 
@@ -106,12 +108,15 @@ struct ServeState {
   StateId state;
 };
 
-// The staged (or, with `from_trainer`, the local trainer's) value becomes the outer state. The
-// residual is zero. Trainers are told to take it unless they already hold it.
+// The staged (or, with `from_trainer`, the local trainer's) value becomes the outer state. Trainers
+// are told to take it unless they already hold it.
 struct AdoptState {
   FragmentId fragment = 0;
   StateId state;
   bool from_trainer = false;  // seeding: the local parameters are the run's
+  bool forward = false;  // extends what was here: the committed residual stays. Else it is zero
+  OwnPart own = OwnPart::kNone;  // of a retained contribution to a round in between
+  OpId own_op;
 };
 
 // Commits were undone by agreement: the fragment continues from `to` in a new lineage. The bytes
@@ -177,8 +182,18 @@ struct RollbackNeeded {
   ClusterSet missing;  // voters that could still make it unnecessary
 };
 
-struct PlanInForce {
+// Contributions that name this plan may come from now on.
+struct PlanKnown {
   Plan plan;
+};
+
+// The local trainer's digests differ from those of `cluster` (or of the run, when `cluster` is
+// self): its join is refused. Which tensor or key differs is found from the lists that the daemons
+// exchange.
+struct JoinRefused {
+  uint64_t session = 0;
+  FatalKind kind = FatalKind::kSchema;
+  ClusterId cluster = 0;
 };
 
 // Worth a line in the log.
@@ -186,10 +201,10 @@ struct Note {
   std::string text;
 };
 
-using Action =
-    std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit, DropAttempts,
-                 ReleaseRetained, FetchState, ServeState, AdoptState, RolledBack, OpChanged,
-                 EpochInstalled, RunFormed, Fenced, Fatal, RollbackNeeded, PlanInForce, Note>;
+using Action = std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit,
+                            DropAttempts, ReleaseRetained, FetchState, ServeState, AdoptState,
+                            RolledBack, OpChanged, EpochInstalled, RunFormed, Fenced, Fatal,
+                            RollbackNeeded, PlanKnown, JoinRefused, Note>;
 
 std::string Describe(const Action& action);  // one line, for traces and debug logs
 

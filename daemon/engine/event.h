@@ -2,6 +2,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_EVENT_H_
 #define CAUSEWAY_DAEMON_ENGINE_EVENT_H_
 
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -68,13 +69,6 @@ struct Submit {
   OpId op;
 };
 
-// The trainer has written the value of this round into its parameters.
-struct TrainerApplied {
-  FragmentId fragment = 0;
-  Lineage lineage = 0;
-  RoundNumber round = 0;
-};
-
 // The data plane holds the combined result of exactly the set it was told by Reduce.
 struct ResultHeld {
   FragmentId fragment = 0;
@@ -91,11 +85,18 @@ struct StateHeld {
   StateId state;
 };
 
+// The data plane gave up on that fetch: no donor serves that state any more. It decides by
+// progress.
+struct StateFailed {
+  FragmentId fragment = 0;
+  StateId state;
+};
+
 struct Persisted {
   uint64_t token = 0;
 };
 
-// The operator's wishes. Honoured by the leader; elsewhere passed on to it.
+// The operator's wishes. A change of voters is honoured by the leader and refused elsewhere.
 struct ChangeElectorate {
   Electorate electorate;
 };
@@ -103,9 +104,10 @@ struct LeaveRequested {};
 // The operator accepts that commits are undone (only asked for when Config::rollback is kAsk).
 struct ApproveRollback {};
 
-// The leader's own proposal of a plan for later rounds.
+// A plan for later rounds. Announced by the leader, refused with a note elsewhere.
 struct ProposePlan {
-  Plan plan;
+  RoundNumber from_round = 0;
+  std::string body;  // at most kPlanBytesMax
 };
 
 // Engine::NextTimer() has come.
@@ -113,8 +115,8 @@ struct Timer {};
 
 using Event =
     std::variant<Start, TrainerJoined, TrainerGone, PeerConnected, PeerDisconnected, Received,
-                 Progress, Submit, TrainerApplied, ResultHeld, StateHeld, Persisted,
-                 ChangeElectorate, LeaveRequested, ApproveRollback, ProposePlan, Timer>;
+                 Progress, Submit, ResultHeld, StateHeld, StateFailed, Persisted, ChangeElectorate,
+                 LeaveRequested, ApproveRollback, ProposePlan, Timer>;
 
 const char* EventName(const Event& event);
 

@@ -16,7 +16,7 @@
 
 namespace causeway::engine {
 
-inline constexpr size_t kPlanBytesMax = 64 * 1024;
+inline constexpr size_t kPlanBytesMax = 4096;
 
 // On every message. `to_incarnation` 0: the sender does not know it yet (JOIN and HEARTBEAT only).
 struct Header {
@@ -52,7 +52,7 @@ struct Report {
   bool wants_join = false;  // would be a member, and is caught up or on its way
   bool leaving = false;
   bool draining = false;  // the leader asks not to begin new operations
-  ClusterSet suspected;
+  ClusterSet suspected;   // members not heard for peer_timeout
   std::vector<FragmentReport> fragments;
 };
 
@@ -83,9 +83,9 @@ struct Ready {
 struct Contribution {
   FragmentId fragment = 0;
   RoundNumber round = 0;  // base is round - 1
-  PlanId plan = 0;
   OpId op;
   Weight weight = 0;
+  PlanId plan = 0;
 };
 
 // To the leader: the sender will not COMPLETE this attempt.
@@ -112,24 +112,20 @@ struct Complete {
   Hash256 result{};          // over the combined result
   Hash256 previous_state{};  // over the outer state of round - 1
   Hash256 chain{};           // the state that the commit would make
-  PlanId next_plan = 0;      // the leader's word
 };
 
 // Answers a COMPLETE of a round already decided. Sufficient by itself.
 struct Committed {
   CommitRecord record;
-  PlanId next_plan = 0;
 };
 
-// From the leader: how rounds from `from_round` on are encoded. `body` is opaque to the engine.
+// From the leader: how contributions to rounds from `from_round` on are encoded. Sticky until a
+// later plan. `body` is opaque to the engine. A contribution names its plan, so members need not
+// switch at the same time; one whose plan is not known yet waits.
 struct Plan {
   PlanId id = 0;
   RoundNumber from_round = 0;
   std::string body;  // at most kPlanBytesMax
-};
-
-struct Suspect {
-  ClusterSet clusters;
 };
 
 struct PreVote {};
@@ -165,11 +161,9 @@ struct State {
   std::vector<CommitRecord> records;  // newest last, at most kCommitRecordsKept
 };
 
-struct LeaveRequest {};
-
-using Message = std::variant<Join, Heartbeat, Ready, Contribution, Withdraw, Cut, Complete,
-                             Committed, Plan, Suspect, PreVote, Grant, Prepare, Promise, Install,
-                             Accepted, Installed, Fetch, State, LeaveRequest>;
+using Message =
+    std::variant<Join, Heartbeat, Ready, Contribution, Withdraw, Cut, Complete, Committed, Plan,
+                 PreVote, Grant, Prepare, Promise, Install, Accepted, Installed, Fetch, State>;
 
 struct Envelope {
   Header header;

@@ -43,9 +43,8 @@ struct Record {
   Lineage lineage = 0;
   std::vector<FragmentBase> base;          // by fragment, at most kFragmentsMax
   std::vector<FragmentBase> lineage_base;  // by fragment: where this lineage began
-  PlanId plan = 0;
-  bool rolled_back = false;  // this record began its lineage
-  Hash256 schema{};          // what the run was founded with
+  bool rolled_back = false;                // this record began its lineage
+  Hash256 schema{};                        // what the run was founded with
   Hash256 algorithm{};
   bool operator==(const Record&) const = default;
 };
@@ -56,6 +55,7 @@ struct Contributor {
   Incarnation incarnation = 0;
   OpId op;
   Weight weight = 0;
+  PlanId plan = 0;  // how it is encoded; 0: as the configuration says
   bool operator==(const Contributor&) const = default;
 };
 

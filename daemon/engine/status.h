@@ -53,6 +53,7 @@ struct Status {
   std::optional<Record> record;
   bool installed = false;
   bool kept_memory = false;
+  bool frozen = false;            // promised since the last INSTALLED
   std::vector<PeerStatus> peers;  // by cluster id
   std::vector<FragmentStatus> fragments;
 };

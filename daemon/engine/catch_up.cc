@@ -1,0 +1,148 @@
+// One donor a fragment. A transfer under way is left alone until the data plane says it failed or
+// the donor is gone: a newer offer would restart it, and one that restarts for ever never arrives.
+#include "daemon/engine/catch_up.h"
+
+#include <tuple>
+#include <utility>
+
+#include "daemon/engine/chain.h"
+
+namespace causeway::engine {
+
+bool CatchUp::Needs(FragmentId id) const {
+  if (context_.frozen || context_.stopped) return false;
+  if (!ledger_[id].holds || !context_.Active() || context_.Outdated()) return true;
+  return !rounds_.HoldsBase(id);
+}
+
+// Whether taking this state over would bring the gateway on.
+bool CatchUp::Useful(FragmentId id, const StateId& state) const {
+  const Standing& standing = ledger_[id];
+  if (context_.Active() && !context_.Outdated()) {
+    const Record& record = context_.record();
+    return !rounds_.HoldsBase(id) && state.lineage == record.lineage &&
+           state.round >= record.base[id].round;
+  }
+  if (!standing.holds) return true;
+  return std::tie(state.lineage, state.round) >
+         std::tie(standing.committed.lineage, standing.committed.round);
+}
+
+// The run's founding parameters may be what the local trainer came with: nothing moves then.
+bool CatchUp::TakeFromTrainer(FragmentId id) {
+  const TrainerSeat& trainer = context_.trainer;
+  if (!context_.Active() || ledger_[id].holds || !trainer.present || !trainer.has_parameters) {
+    return false;
+  }
+  const Record& record = context_.record();
+  const FragmentBase& base = record.base[id];
+  if (base.round != 0 || SeedChain(context_.config, trainer.parameters, id) != base.chain) {
+    return false;
+  }
+  ledger_.Jump(id, {record.lineage, 0, base.chain}, {}, true);
+  rounds_.OnJump(id);
+  return true;
+}
+
+void CatchUp::Check() {
+  transfers_.resize(ledger_.size());
+  for (FragmentId id = 0; id < ledger_.size(); ++id) {
+    std::optional<Transfer>& transfer = transfers_[id];
+    if (!Needs(id)) {
+      if (transfer && !context_.frozen) transfer.reset();
+      continue;
+    }
+    if (TakeFromTrainer(id)) continue;
+    if (transfer && transfer->held) TakeOver(id);
+    if (transfer) {
+      const Peer& donor = context_.peers[transfer->donor];
+      const bool lost = donor.incarnation != transfer->donor_incarnation ||
+                        !context_.peers.Alive(transfer->donor, context_.now);
+      if (transfer->held || !lost) continue;
+      transfer.reset();
+    }
+    Ask(id);
+  }
+}
+
+void CatchUp::OnTick() { Check(); }
+
+// Whoever has the most; among equals a different one from time to time, in case it cannot serve.
+void CatchUp::Ask(FragmentId id) {
+  ClusterSet best;
+  StateId most;
+  for (int peer_index = 0; peer_index < context_.config.clusters; ++peer_index) {
+    const ClusterId peer = static_cast<ClusterId>(peer_index);
+    const Report* report = context_.peers.LiveReport(peer, context_.now);
+    if (!report || id >= report->fragments.size() || !report->fragments[id].holds) continue;
+    const StateId& state = report->fragments[id].committed;
+    if (!Useful(id, state)) continue;
+    const auto order = [](const StateId& s) { return std::make_pair(s.lineage, s.round); };
+    if (best.Empty() || order(state) > order(most)) {
+      best = {};
+      most = state;
+    }
+    if (order(state) == order(most)) best.Insert(peer);
+  }
+  if (best.Empty()) return;
+  uint64_t skip = context_.random.Below(static_cast<uint64_t>(best.Count()));
+  for (ClusterId peer : best) {
+    if (skip-- > 0) continue;
+    const Standing& standing = ledger_[id];
+    context_.Send(peer, Fetch{id, standing.holds, standing.committed});
+    return;
+  }
+}
+
+void CatchUp::OnFetch(ClusterId from, const Fetch& body) {
+  const Standing& standing = ledger_[body.fragment];
+  const StateId& mine = standing.committed;
+  if (!standing.holds) return;
+  if (body.holds &&
+      std::tie(mine.lineage, mine.round) <= std::tie(body.have.lineage, body.have.round)) {
+    return;
+  }
+  State offer{body.fragment, mine, {}};
+  for (const CommitRecord& record : standing.records) {
+    if (!body.holds || record.state.round > body.have.round) offer.records.push_back(record);
+  }
+  context_.Act(ServeState{from, body.fragment, mine});
+  context_.Send(from, std::move(offer));
+}
+
+void CatchUp::OnState(ClusterId from, const State& body) {
+  const FragmentId id = body.fragment;
+  transfers_.resize(ledger_.size());
+  if (!Needs(id)) return;
+  if (ledger_[id].holds && body.state.lineage == ledger_[id].committed.lineage) {
+    rounds_.OnRecords(id, body.records);
+  }
+  if (!Needs(id) || !Useful(id, body.state)) return;
+  std::optional<Transfer>& transfer = transfers_[id];
+  if (transfer) return;
+  transfer = Transfer{body.state, from, context_.peers[from].incarnation, false, body.records};
+  context_.Act(FetchState{id, body.state, ClusterSet(uint64_t{1} << from)});
+}
+
+void CatchUp::OnStateHeld(const StateHeld& held) {
+  if (held.fragment >= transfers_.size()) return;
+  std::optional<Transfer>& transfer = transfers_[held.fragment];
+  if (!transfer || !(transfer->state == held.state)) return;
+  transfer->held = true;
+  if (Needs(held.fragment)) TakeOver(held.fragment);
+}
+
+void CatchUp::OnStateFailed(const StateFailed& failed) {
+  if (failed.fragment >= transfers_.size()) return;
+  std::optional<Transfer>& transfer = transfers_[failed.fragment];
+  if (transfer && transfer->state == failed.state) transfer.reset();
+}
+
+void CatchUp::TakeOver(FragmentId id) {
+  const Transfer transfer = *std::exchange(transfers_[id], std::nullopt);
+  if (!Useful(id, transfer.state)) return;
+  ledger_.Jump(id, transfer.state, transfer.records, false);
+  rounds_.OnJump(id);
+}
+
+}  // namespace causeway::engine

@@ -1,0 +1,87 @@
+// Sending, and the one rule about disks: a promise or an acceptance leaves only after it is
+// durable.
+#include "daemon/engine/context.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace causeway::engine {
+
+Context::Context(Config config_in, Durable durable_in, uint64_t random_seed)
+    : config(std::move(config_in)),
+      random(random_seed),
+      peers(config.clusters, config.self, config.peer_timeout),
+      durable(std::move(durable_in)) {
+  assert(config.clusters >= 1 && config.clusters <= kClustersMax);
+  assert(config.self < config.clusters && config.incarnation != 0);
+  assert(config.hash && "the engine needs a hash function");
+  counter_seen = durable.promised.counter;
+  if (durable.accepted) counter_seen = std::max(counter_seen, durable.accepted->epoch.counter);
+}
+
+bool Context::Outdated() const {
+  for (int id = 0; id < config.clusters; ++id) {
+    const Report* report = peers.LiveReport(static_cast<ClusterId>(id), now);
+    if (report && report->active && (!HasRecord() || report->accepted > record().epoch))
+      return true;
+  }
+  return false;
+}
+
+bool Context::Envelop(ClusterId to, const Epoch& epoch, Lineage lineage, Message message,
+                      Action* out) {
+  assert(to != self() && to < config.clusters);
+  const Incarnation known = peers[to].incarnation;
+  const bool early =
+      std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message);
+  if (known == 0 && !early) return false;
+  *out = engine::Send{to, {{epoch, lineage, config.incarnation, known}, std::move(message)}};
+  return true;
+}
+
+void Context::Send(ClusterId to, Message message) {
+  const Epoch epoch = HasRecord() ? record().epoch : Epoch{};
+  SendIn(to, epoch, HasRecord() ? record().lineage : 0, std::move(message));
+}
+
+void Context::SendIn(ClusterId to, const Epoch& epoch, Lineage lineage, Message message) {
+  Action action;
+  if (Envelop(to, epoch, lineage, std::move(message), &action)) Act(std::move(action));
+}
+
+void Context::SendToMembers(const Message& message) {
+  for (ClusterId to : Others()) Send(to, message);
+}
+
+uint64_t Context::Persist() {
+  Act(engine::Persist{++token_, durable});
+  return token_;
+}
+
+void Context::SendWhenDurable(ClusterId to, const Epoch& epoch, Lineage lineage, Message message) {
+  Action action;
+  if (!Envelop(to, epoch, lineage, std::move(message), &action)) return;
+  if (IsDurable(token_)) {
+    Act(std::move(action));
+    return;
+  }
+  // Bounded: a disk that is slower than the repeats must not collect them.
+  if (held_.size() >= static_cast<size_t>(4 * config.clusters)) held_.erase(held_.begin());
+  held_.push_back({token_, std::move(action)});
+}
+
+void Context::OnPersisted(uint64_t token) {
+  assert(token <= token_);
+  durable_token_ = std::max(durable_token_, token);
+  std::vector<Held> rest;
+  for (Held& held : held_) {
+    if (held.token <= durable_token_) {
+      Act(std::move(held.action));
+    } else {
+      rest.push_back(std::move(held));
+    }
+  }
+  held_ = std::move(rest);
+}
+
+}  // namespace causeway::engine

@@ -1,0 +1,303 @@
+// The order is that of P8 to P10: whose word counts, what is the best record, what is committed, is
+// a rollback needed, who are the members.
+#include "daemon/engine/decision.h"
+
+#include <tuple>
+#include <utility>
+
+namespace causeway::engine {
+namespace {
+
+class Decider {
+ public:
+  Decider(const Config& config, const Candidacy& candidacy)
+      : config_(config), candidacy_(candidacy) {}
+
+  Verdict Run();
+
+ private:
+  const Promised& At(ClusterId id) const { return *candidacy_.promises[id]; }
+  const FragmentReport* ReportOf(ClusterId id, FragmentId fragment) const {
+    const std::vector<FragmentReport>& reports = At(id).report.fragments;
+    return fragment < reports.size() ? &reports[fragment] : nullptr;
+  }
+  Verdict NotYet(std::string reason) const;
+  bool Collect();
+  bool CountVoices();
+  Electorate NextElectorate();
+  void SortKeepers();
+  void DecideFragment(FragmentId fragment);
+  bool AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const;
+  bool Holds(ClusterId id, FragmentId fragment, bool after_rollback) const;
+  bool RollBack();
+  bool ChooseMembers();
+  bool GoodMembers(ClusterSet members) const;
+
+  const Config& config_;
+  const Candidacy& candidacy_;
+  ClusterSet promised_;   // Q
+  ClusterSet non_blank_;  // of Q
+  ClusterSet voices_;     // of Q, those that count
+  const Record* best_ = nullptr;
+  Electorate electorate_;  // of the best record
+  bool joint_ = false;     // its old electorate still has a say
+  ClusterSet keepers_;
+  bool below_ = false;
+  bool roll_back_ = false;
+  Record record_;
+};
+
+Verdict Decider::NotYet(std::string reason) const {
+  Verdict verdict;
+  verdict.reason = std::move(reason);
+  verdict.missing = (best_ ? electorate_.voters : config_.electorate.voters) - promised_;
+  return verdict;
+}
+
+bool Decider::Collect() {
+  for (size_t i = 0; i < candidacy_.promises.size(); ++i) {
+    if (!candidacy_.promises[i]) continue;
+    const ClusterId id = static_cast<ClusterId>(i);
+    promised_.Insert(id);
+    const Promised& promise = At(id);
+    if (promise.report.blank) continue;
+    non_blank_.Insert(id);
+    if (promise.accepted && (!best_ || promise.accepted->epoch > best_->epoch)) {
+      best_ = &*promise.accepted;
+    }
+  }
+  if (!best_) return false;
+  electorate_ = best_->electorate;
+  bool seen_installed = false;
+  for (ClusterId id : non_blank_) {
+    const Promised& promise = At(id);
+    if (promise.accepted && promise.accepted->epoch == best_->epoch && promise.report.installed &&
+        promise.report.kept_memory) {
+      seen_installed = true;
+    }
+  }
+  joint_ = best_->old_electorate.has_value() && !seen_installed;
+  return true;
+}
+
+// P8: a blank disk counts only if the voters outside the non-blank ones form no quorum.
+bool Decider::CountVoices() {
+  voices_ = non_blank_;
+  const ClusterSet blanks = promised_ - non_blank_;
+  bool blanks_count = !electorate_.IsQuorum(electorate_.voters - non_blank_);
+  ClusterSet electors = electorate_.voters;
+  if (joint_) {
+    const Electorate& old = *best_->old_electorate;
+    if (old.IsQuorum(old.voters - non_blank_)) blanks_count = false;
+    electors = electors | old.voters;
+  }
+  voices_ = voices_ | (blanks_count ? blanks : blanks - electors);
+  if (config_.Planted(PlantedFault::kCommitWithoutQuorum)) return true;
+  if (!electorate_.IsQuorum(voices_)) return false;
+  return !joint_ || best_->old_electorate->IsQuorum(voices_);
+}
+
+// Who kept the memory of the best record, and whether some member never accepted it.
+void Decider::SortKeepers() {
+  for (ClusterId id : best_->members& voices_& non_blank_) {
+    const Promised& promise = At(id);
+    if (!promise.accepted || promise.accepted->epoch < best_->epoch) {
+      below_ = true;
+    } else if (promise.report.kept_memory || config_.Planted(PlantedFault::kAmnesiacSurvives)) {
+      keepers_.Insert(id);
+    }
+  }
+}
+
+// P9: commit iff all keepers sent COMPLETE for the highest attempt that any of them reports.
+bool Decider::AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const {
+  bool any = false;
+  Attempt highest = 0;
+  auto completed = [&](const FragmentReport& report) {
+    return report.complete && report.complete_epoch == best_->epoch &&
+           report.complete_round == round;
+  };
+  for (ClusterId id : keepers_) {
+    const FragmentReport* report = ReportOf(id, fragment);
+    if (!report) continue;
+    if (completed(*report)) {
+      highest = std::max(highest, report->complete_attempt);
+      any = true;
+    }
+    const bool at_base = report->holds && report->committed.lineage == best_->lineage &&
+                         report->committed.round == round - 1;
+    if (at_base && report->attempt_seen) {
+      highest = std::max(highest, report->attempt);
+      any = true;
+    }
+  }
+  if (!any) return false;
+  bool all = true;
+  bool one = false;
+  for (ClusterId id : keepers_) {
+    const FragmentReport* report = ReportOf(id, fragment);
+    if (report && completed(*report) && report->complete_attempt == highest) {
+      *chain = report->complete_chain;
+      one = true;
+    } else {
+      all = false;
+    }
+  }
+  if (config_.Planted(PlantedFault::kBlindCommit)) return one;
+  return all && one;
+}
+
+bool Decider::Holds(ClusterId id, FragmentId fragment, bool after_rollback) const {
+  const FragmentReport* report = ReportOf(id, fragment);
+  if (!report || !report->holds) return false;
+  const Hash256& chain = record_.base[fragment].chain;
+  if (report->committed.chain == chain) return true;
+  return report->complete && report->complete_chain == chain && !after_rollback &&
+         report->committed.lineage == record_.lineage;
+}
+
+void Decider::DecideFragment(FragmentId fragment) {
+  FragmentBase base = best_->base[fragment];
+  for (ClusterId id : promised_) {
+    const FragmentReport* report = ReportOf(id, fragment);
+    if (report && report->holds && report->committed.lineage == best_->lineage &&
+        report->committed.round > base.round) {
+      base = {report->committed.round, report->committed.chain};
+    }
+  }
+  if (!keepers_.Empty()) {
+    Hash256 chain{};
+    if (!below_ && AllKeepersComplete(fragment, base.round + 1, &chain)) {
+      base = {base.round + 1, chain};
+    }
+  } else if (!below_) {
+    roll_back_ = true;  // whoever knew what was committed in that epoch has forgotten it
+  }
+  record_.base[fragment] = base;
+  bool held = false;
+  for (ClusterId id : voices_) held = held || Holds(id, fragment, false);
+  if (!held) roll_back_ = true;
+}
+
+// The newest committed value of each fragment becomes the base of a new lineage.
+bool Decider::RollBack() {
+  record_.lineage = best_->lineage + 1;
+  record_.rolled_back = true;
+  for (FragmentId fragment = 0; fragment < record_.base.size(); ++fragment) {
+    const FragmentReport* newest = nullptr;
+    for (ClusterId id : voices_) {
+      const FragmentReport* report = ReportOf(id, fragment);
+      if (!report || !report->holds) continue;
+      if (!newest || std::tie(newest->committed.lineage, newest->committed.round) <
+                         std::tie(report->committed.lineage, report->committed.round)) {
+        newest = report;
+      }
+    }
+    if (!newest) return false;
+    record_.base[fragment] = {newest->committed.round, newest->committed.chain};
+  }
+  record_.lineage_base = record_.base;
+  return true;
+}
+
+bool Decider::GoodMembers(ClusterSet members) const {
+  if (config_.Planted(PlantedFault::kCommitWithoutQuorum)) return true;
+  if (!record_.electorate.IsQuorum(members) || !electorate_.IsQuorum(members)) return false;
+  return !record_.old_electorate || record_.old_electorate->IsQuorum(members);
+}
+
+// Those who hold every base, if they are enough; else all whose voice counts and who belong.
+bool Decider::ChooseMembers() {
+  ClusterSet belong;
+  for (ClusterId id : voices_) {
+    const bool voter = record_.electorate.voters.Contains(id) ||
+                       (record_.old_electorate && record_.old_electorate->voters.Contains(id));
+    if (voter || best_->members.Contains(id) || At(id).report.wants_join) belong.Insert(id);
+  }
+  belong = belong - candidacy_.dropped;
+  belong.Insert(candidacy_.self);
+  ClusterSet holders;
+  for (ClusterId id : belong) {
+    bool holds = true;
+    for (FragmentId fragment = 0; fragment < record_.base.size(); ++fragment) {
+      holds = holds && Holds(id, fragment, record_.rolled_back);
+    }
+    if (holds) holders.Insert(id);
+  }
+  holders.Insert(candidacy_.self);
+  if (GoodMembers(holders)) {
+    record_.members = holders;
+  } else if (GoodMembers(belong)) {
+    record_.members = belong;
+  } else if (GoodMembers(voices_)) {
+    record_.members = voices_;
+  } else {
+    return false;
+  }
+  for (FragmentId fragment = 0; fragment < record_.base.size(); ++fragment) {
+    bool held = false;
+    std::optional<ClusterId> holder;
+    for (ClusterId id : voices_) {
+      if (!Holds(id, fragment, record_.rolled_back)) continue;
+      holder = id;
+      held = held || record_.members.Contains(id);
+    }
+    if (!held && holder) record_.members.Insert(*holder);
+  }
+  return true;
+}
+
+Electorate Decider::NextElectorate() {
+  // Two changes at once: the first one is finished first.
+  if (joint_ || !candidacy_.wish) return electorate_;
+  return *candidacy_.wish;
+}
+
+Verdict Decider::Run() {
+  if (!Collect()) return NotYet("nobody with a record has promised");
+  if (!CountVoices()) return NotYet("no quorum of voters has promised");
+  record_ = *best_;
+  record_.epoch = candidacy_.epoch;
+  record_.leader = candidacy_.self;
+  record_.rolled_back = false;
+  record_.electorate = NextElectorate();
+  if (!joint_) {
+    record_.old_electorate.reset();
+    if (!(record_.electorate == electorate_)) record_.old_electorate = electorate_;
+  }
+  if (!record_.electorate.IsQuorum(voices_) &&
+      !config_.Planted(PlantedFault::kCommitWithoutQuorum)) {
+    return NotYet("no quorum of the new voters has promised");
+  }
+  if (!record_.electorate.voters.Contains(candidacy_.self) &&
+      !best_->members.Contains(candidacy_.self)) {
+    return NotYet("this cluster has no say in the run");
+  }
+  SortKeepers();
+  for (FragmentId fragment = 0; fragment < record_.base.size(); ++fragment) {
+    DecideFragment(fragment);
+  }
+  if (roll_back_) {
+    if (!candidacy_.may_roll_back) {
+      Verdict verdict = NotYet("the run can only go on by undoing commits");
+      verdict.kind = Verdict::Kind::kNeedsRollback;
+      return verdict;
+    }
+    if (!RollBack()) return NotYet("nobody who has promised holds every fragment");
+  }
+  if (!ChooseMembers()) return NotYet("no quorum of members");
+  record_.incarnations.assign(candidacy_.promises.size(), 0);
+  for (ClusterId id : record_.members) record_.incarnations[id] = At(id).incarnation;
+  Verdict verdict;
+  verdict.kind = Verdict::Kind::kRecord;
+  verdict.record = std::move(record_);
+  return verdict;
+}
+
+}  // namespace
+
+Verdict Decide(const Config& config, const Candidacy& candidacy) {
+  return Decider(config, candidacy).Run();
+}
+
+}  // namespace causeway::engine

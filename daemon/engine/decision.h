@@ -1,0 +1,49 @@
+// What a candidate makes of the promises it holds (ROUNDS.md P8 to P10): the next record, or why
+// not yet. A pure function, so that tests can give it histories directly.
+#ifndef CAUSEWAY_DAEMON_ENGINE_DECISION_H_
+#define CAUSEWAY_DAEMON_ENGINE_DECISION_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/config.h"
+#include "daemon/engine/ids.h"
+#include "daemon/engine/message.h"
+#include "daemon/engine/record.h"
+
+namespace causeway::engine {
+
+// One cluster's PROMISE to this candidacy (the candidate's own included).
+struct Promised {
+  Incarnation incarnation = 0;
+  Report report;
+  std::optional<Record> accepted;
+};
+
+struct Candidacy {
+  ClusterId self = 0;
+  Epoch epoch;
+  std::vector<std::optional<Promised>> promises;  // by cluster id
+  std::optional<Electorate> wish;                 // a change of voters or primary
+  ClusterSet dropped;                             // not to be members
+  bool may_roll_back = false;
+};
+
+struct Verdict {
+  enum class Kind {
+    kRecord,
+    kNotYet,         // more promises may help; `reason` says what is missing
+    kNeedsRollback,  // commits would be undone and Candidacy::may_roll_back is false
+  };
+  Kind kind = Kind::kNotYet;
+  Record record;
+  ClusterSet missing;  // voters whose promise could help
+  std::string reason;
+};
+
+Verdict Decide(const Config& config, const Candidacy& candidacy);
+
+}  // namespace causeway::engine
+
+#endif  // CAUSEWAY_DAEMON_ENGINE_DECISION_H_

@@ -1,0 +1,152 @@
+// A change costs every member a pause, so none is begun that cannot reach a quorum, and a joiner is
+// admitted when it is nearly level.
+#include "daemon/engine/leader.h"
+
+#include <algorithm>
+
+namespace causeway::engine {
+namespace {
+
+constexpr RoundNumber kNearRounds = 2;  // how far behind a joiner may be when draining begins
+constexpr int kCatchUpsMax = 2;         // after that many it is never nearer: drain for it
+
+}  // namespace
+
+bool Leader::QuorumAlive() const {
+  const Record& record = context_.record();
+  const ClusterSet alive = context_.peers.AliveSet(context_.now);
+  return record.electorate.IsQuorum(alive) &&
+         (!record.old_electorate || record.old_electorate->IsQuorum(alive));
+}
+
+// Why the membership does not fit; empty: it fits.
+std::string Leader::Misfit() const {
+  const Record& record = context_.record();
+  const Time timeout = context_.config.peer_timeout;
+  for (ClusterId member : context_.Others()) {
+    const Peer& peer = context_.peers[member];
+    if (peer.incarnation != record.incarnations[member] &&
+        !context_.config.Planted(PlantedFault::kNoIncarnations)) {
+      return "a member restarted";
+    }
+    if (!context_.peers.Alive(member, context_.now) &&
+        context_.now - context_.installed_at > timeout) {
+      return "a member is not heard";
+    }
+  }
+  for (int id = 0; id < context_.config.clusters; ++id) {
+    const Report* report = context_.peers.LiveReport(static_cast<ClusterId>(id), context_.now);
+    if (report && report->promised > record.epoch && !report->active) {
+      return "a higher epoch was promised";
+    }
+  }
+  return "";
+}
+
+void Leader::OnTick() {
+  if (!context_.Active() || !context_.Leader() || context_.Fenced()) {
+    context_.draining = false;
+    return;
+  }
+  if (candidate_.Running() || context_.now < candidate_.not_before() || !QuorumAlive()) return;
+  const std::string misfit = Misfit();
+  if (!misfit.empty()) {
+    const bool hurried =
+        context_.now - candidate_.last_start() < context_.config.HeartbeatInterval();
+    if (!hurried || candidate_.last_start() == 0) candidate_.Begin(misfit);
+    return;
+  }
+  if (Settle() || TakeLeave() || HonourWish()) return;
+  Admit();
+}
+
+// A change of voters that is INSTALLED is finished by one more record without the old ones.
+bool Leader::Settle() {
+  if (!context_.record().old_electorate) return false;
+  if (context_.now - context_.installed_at < context_.config.HeartbeatInterval()) return true;
+  candidate_.Begin("settles the change of voters");
+  return true;
+}
+
+bool Leader::TakeLeave() {
+  const Electorate& now = context_.record().electorate;
+  std::optional<ClusterId> leaver;
+  if (context_.leaving && now.voters.Contains(context_.self())) leaver = context_.self();
+  for (ClusterId voter : now.voters) {
+    const Report* report = context_.peers.LiveReport(voter, context_.now);
+    if (report && report->leaving) leaver = voter;
+  }
+  if (!leaver || now.voters.Count() < 2) return false;
+  if (context_.now - context_.installed_at < context_.config.peer_timeout / 2) return true;
+  Electorate next = now;
+  next.voters.Erase(*leaver);
+  if (next.primary == leaver) next.primary.reset();
+  candidate_.Begin("a cluster leaves", next, ClusterSet(uint64_t{1} << *leaver));
+  return true;
+}
+
+bool Leader::HonourWish() {
+  if (!wish_ || *wish_ == context_.record().electorate) {
+    wish_.reset();
+    return false;
+  }
+  if (!context_.peers.AliveSet(context_.now).ContainsAll(wish_->voters)) return false;
+  const Electorate next = *wish_;
+  wish_.reset();
+  candidate_.Begin("the voters change", next);
+  return true;
+}
+
+// Holds every fragment within a few rounds of this gateway, or never gets nearer by itself.
+bool Leader::Near(ClusterId joiner, const Report& report) {
+  if (report.fragments.size() != ledger_.size()) return false;
+  RoundNumber lag = 0;
+  RoundNumber sum = 0;
+  for (FragmentId id = 0; id < ledger_.size(); ++id) {
+    const FragmentReport& theirs = report.fragments[id];
+    const StateId& mine = ledger_[id].committed;
+    if (!theirs.holds || theirs.committed.lineage != mine.lineage) return false;
+    lag = std::max(lag, mine.round - theirs.committed.round);
+    sum += theirs.committed.round;
+  }
+  arrivals_.resize(static_cast<size_t>(context_.config.clusters));
+  Arrival& arrival = arrivals_[joiner];
+  if (sum > arrival.round) {
+    arrival.round = sum;
+    ++arrival.catch_ups;
+  }
+  return lag <= kNearRounds || arrival.catch_ups > kCatchUpsMax;
+}
+
+bool Leader::Level(const Report& report) const {
+  for (FragmentId id = 0; id < ledger_.size(); ++id) {
+    if (rounds_.Undecided(id)) return false;
+    if (report.fragments[id].committed.chain != ledger_[id].committed.chain) return false;
+  }
+  return true;
+}
+
+void Leader::Admit() {
+  const Record& record = context_.record();
+  bool level = true;
+  ClusterSet joiners;
+  for (int id = 0; id < context_.config.clusters; ++id) {
+    const ClusterId peer = static_cast<ClusterId>(id);
+    const Report* report = context_.peers.LiveReport(peer, context_.now);
+    if (record.members.Contains(peer) || !report || !report->wants_join) continue;
+    if (!Near(peer, *report)) continue;
+    joiners.Insert(peer);
+    level = level && Level(*report);
+  }
+  const bool was_draining = context_.draining;
+  context_.draining = !joiners.Empty();
+  if (joiners.Empty()) return;
+  if (!was_draining) draining_since_ = context_.now;
+  const bool waited = context_.now - draining_since_ > 2 * context_.config.peer_timeout;
+  if (!level && !waited) return;
+  for (ClusterId joiner : joiners) arrivals_[joiner] = Arrival();
+  context_.draining = false;
+  candidate_.Begin("admits " + ToString(joiners));
+}
+
+}  // namespace causeway::engine

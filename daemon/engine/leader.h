@@ -1,0 +1,52 @@
+// The duties of an active leader: to see that the membership fits the world, and to change it if
+// not.
+//
+// Confined to the engine. Decides that a change is due; candidate.h carries it out.
+#ifndef CAUSEWAY_DAEMON_ENGINE_LEADER_H_
+#define CAUSEWAY_DAEMON_ENGINE_LEADER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/candidate.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/rounds.h"
+
+namespace causeway::engine {
+
+class Leader {
+ public:
+  Leader(Context& context, Candidate& candidate, Rounds& rounds, const Ledger& ledger)
+      : context_(context), candidate_(candidate), rounds_(rounds), ledger_(ledger) {}
+
+  void OnTick();
+  void Wish(const Electorate& electorate) { wish_ = electorate; }
+
+ private:
+  struct Arrival {
+    int catch_ups = 0;  // values that the joiner took while it was still behind
+    RoundNumber round = 0;
+  };
+
+  bool QuorumAlive() const;
+  std::string Misfit() const;
+  bool Settle();
+  bool TakeLeave();
+  bool HonourWish();
+  void Admit();
+  bool Near(ClusterId joiner, const Report& report);
+  bool Level(const Report& report) const;
+
+  Context& context_;
+  Candidate& candidate_;
+  Rounds& rounds_;
+  const Ledger& ledger_;
+  std::optional<Electorate> wish_;
+  std::vector<Arrival> arrivals_;
+  Time draining_since_ = 0;
+};
+
+}  // namespace causeway::engine
+
+#endif  // CAUSEWAY_DAEMON_ENGINE_LEADER_H_

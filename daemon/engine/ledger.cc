@@ -1,0 +1,237 @@
+// An operation is judged by the commit record of the round after its base, never by what was sent.
+#include "daemon/engine/ledger.h"
+
+#include <cassert>
+#include <utility>
+
+namespace causeway::engine {
+
+void Ledger::Resize(uint32_t fragments) {
+  assert(fragments <= kFragmentsMax);
+  standings_.resize(fragments);
+  for (FragmentId id = 0; id < fragments; ++id) standings_[id].id = id;
+}
+
+void Ledger::Load(const HeldFragment& held) {
+  assert(held.fragment < kFragmentsMax);
+  if (held.fragment >= size()) Resize(held.fragment + 1);
+  Standing& standing = standings_[held.fragment];
+  standing.holds = true;
+  standing.committed = held.state;
+  for (const CommitRecord& record : held.records) Remember(standing, record);
+}
+
+void Ledger::Remember(Standing& standing, const CommitRecord& record) {
+  std::vector<CommitRecord>& records = standing.records;
+  if (!records.empty() && records.back().state.chain != record.previous_chain) records.clear();
+  if (records.size() >= kCommitRecordsKept) records.erase(records.begin());
+  records.push_back(record);
+}
+
+const CommitRecord* Ledger::RecordOf(FragmentId id, RoundNumber round) const {
+  for (const CommitRecord& record : standings_[id].records) {
+    if (record.state.round == round) return &record;
+  }
+  return nullptr;
+}
+
+bool Ledger::Counted(const CommitRecord& record, OpId op) const {
+  for (const Contributor& part : record.contributors) {
+    if (part.cluster == context_.self() && part.op == op) return true;
+  }
+  return false;
+}
+
+// What the record of its round says about the retained contribution, which is then free.
+OwnPart Ledger::ResolveOwn(Standing& standing, OpId* op, bool* known) {
+  *known = true;
+  if (!standing.own) return OwnPart::kNone;
+  const Retained own = *standing.own;
+  if (own.lineage == standing.committed.lineage && own.round > standing.committed.round) {
+    return OwnPart::kNone;
+  }
+  *op = own.part.op;
+  standing.own.reset();
+  const CommitRecord* record = RecordOf(standing.id, own.round);
+  if (!record || record->state.lineage != own.lineage) {
+    *known = false;
+    return OwnPart::kExcluded;
+  }
+  if (context_.config.Planted(PlantedFault::kResidualOnExclude)) return OwnPart::kCounted;
+  for (const Contributor& part : record->contributors) {
+    if (part == own.part) return OwnPart::kCounted;
+  }
+  return OwnPart::kExcluded;
+}
+
+void Ledger::ReleaseOwn(Standing& standing) {
+  if (!standing.own) return;
+  context_.Act(ReleaseRetained{standing.id, standing.own->part.op});
+  standing.own.reset();
+}
+
+void Ledger::Commit(FragmentId id, const CommitRecord& record) {
+  Standing& standing = standings_[id];
+  assert(standing.holds && record.previous_chain == standing.committed.chain);
+  assert(record.state.round == standing.committed.round + 1);
+  assert(record.state.lineage == standing.committed.lineage);
+  standing.committed = record.state;
+  Remember(standing, record);
+  engine::Commit commit{record, OwnPart::kNone, {}};
+  bool known = true;
+  commit.own = ResolveOwn(standing, &commit.own_op, &known);
+  assert(known);
+  context_.Act(std::move(commit));
+  ResolveOperation(standing);
+}
+
+void Ledger::Jump(FragmentId id, const StateId& state, const std::vector<CommitRecord>& records,
+                  bool from_trainer) {
+  Standing& standing = standings_[id];
+  const StateId before = standing.committed;
+  AdoptState adopt{id, state, from_trainer, false, OwnPart::kNone, {}};
+  adopt.forward = standing.holds && before.lineage == state.lineage && before.round < state.round;
+  standing.holds = true;
+  standing.committed = state;
+  for (const CommitRecord& record : records) {
+    const bool next =
+        standing.records.empty() ? true : record.state.round > standing.records.back().state.round;
+    if (next && record.state.round <= state.round) Remember(standing, record);
+  }
+  if (!standing.records.empty() && standing.records.back().state.chain != state.chain) {
+    standing.records.clear();
+  }
+  if (adopt.forward) {
+    bool known = true;
+    adopt.own = ResolveOwn(standing, &adopt.own_op, &known);
+    if (!known) adopt.forward = false;  // it may have counted: only a zero residual is safe
+  } else {
+    ReleaseOwn(standing);
+  }
+  context_.Act(adopt);
+  ResolveOperation(standing);
+}
+
+void Ledger::Relabel(FragmentId id, Lineage lineage) {
+  Standing& standing = standings_[id];
+  const StateId from = standing.committed;
+  standing.committed.lineage = lineage;
+  ReleaseOwn(standing);
+  context_.Act(RolledBack{id, from, standing.committed, true});
+  ResolveOperation(standing);
+}
+
+void Ledger::Undo(FragmentId id, const StateId& base) {
+  Standing& standing = standings_[id];
+  ReleaseOwn(standing);
+  context_.Act(RolledBack{id, standing.committed, base, false});
+}
+
+bool Ledger::BaseOnChain(const Standing& standing, StateId* base) const {
+  const StateId& committed = standing.committed;
+  if (IsZero(base->chain)) {
+    if (base->lineage == committed.lineage && base->round == committed.round) {
+      base->chain = committed.chain;
+    }
+    for (const CommitRecord& record : standing.records) {
+      if (record.state.lineage != base->lineage) continue;
+      if (record.state.round == base->round) base->chain = record.state.chain;
+      if (record.state.round == base->round + 1) base->chain = record.previous_chain;
+    }
+  }
+  if (base->lineage == committed.lineage) return true;
+  if (IsZero(base->chain)) return false;
+  if (base->chain == committed.chain) return true;
+  for (const CommitRecord& record : standing.records) {
+    if (record.previous_chain == base->chain || record.state.chain == base->chain) return true;
+  }
+  return false;
+}
+
+void Ledger::Finish(Standing& standing, OpState state, RoundNumber round, std::string reason) {
+  Operation& operation = *standing.op;
+  operation.state = state;
+  operation.awaited = {};
+  operation.reason = std::move(reason);
+  context_.Act(OpChanged{standing.id, operation.op, state, round, {}, operation.reason});
+}
+
+void Ledger::ResolveOperation(Standing& standing) {
+  if (!standing.op || !standing.op->Waits() || !standing.holds) return;
+  Operation& operation = *standing.op;
+  if (!BaseOnChain(standing, &operation.base)) {
+    Finish(standing, OpState::kRebase, standing.committed.round,
+           "the value that it started from was rolled back or is not known here");
+    return;
+  }
+  if (operation.base.chain == standing.committed.chain) {
+    operation.base.lineage = standing.committed.lineage;
+  }
+  if (operation.base.round >= standing.committed.round) return;
+  if (context_.config.Planted(PlantedFault::kCountDuplicate)) {
+    operation.base = standing.committed;
+    return;
+  }
+  const RoundNumber round = operation.base.round + 1;
+  const CommitRecord* record = RecordOf(standing.id, round);
+  if (!record) {
+    Finish(standing, OpState::kRebase, standing.committed.round,
+           "the record of its round is not kept any more");
+  } else if (Counted(*record, operation.op)) {
+    Finish(standing, OpState::kCommitted, round, "counted");
+  } else {
+    Finish(standing, OpState::kExcluded, round, "the round was decided without it");
+  }
+}
+
+void Ledger::Submit(const engine::Submit& submit) {
+  assert(submit.fragment < size() && !submit.op.None());
+  Standing& standing = standings_[submit.fragment];
+  standing.op = Operation{submit.op, submit.base, submit.weight, OpState::kPending, {}, ""};
+  // Resubmitted after a restart: the records may know it already.
+  for (const CommitRecord& record : standing.records) {
+    if (Counted(record, submit.op) && !context_.config.Planted(PlantedFault::kCountDuplicate)) {
+      Finish(standing, OpState::kCommitted, record.state.round, "counted");
+      return;
+    }
+  }
+  ResolveOperation(standing);
+}
+
+void Ledger::ForgetOperations() {
+  for (Standing& standing : standings_) standing.op.reset();
+}
+
+void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string reason) {
+  Standing& standing = standings_[id];
+  if (!standing.op || !standing.op->Waits()) return;
+  Operation& operation = *standing.op;
+  if (operation.state == state && operation.awaited == awaited && operation.reason == reason)
+    return;
+  operation.state = state;
+  operation.awaited = awaited;
+  operation.reason = std::move(reason);
+  context_.Act(
+      OpChanged{id, operation.op, state, operation.base.round + 1, awaited, operation.reason});
+}
+
+std::optional<OpChanged> Ledger::Find(FragmentId id, OpId op) const {
+  if (id >= size()) return std::nullopt;
+  const Standing& standing = standings_[id];
+  if (standing.op && standing.op->op == op) {
+    return OpChanged{id,
+                     op,
+                     standing.op->state,
+                     standing.op->base.round + 1,
+                     standing.op->awaited,
+                     standing.op->reason};
+  }
+  for (const CommitRecord& record : standing.records) {
+    if (Counted(record, op)) {
+      return OpChanged{id, op, OpState::kCommitted, record.state.round, {}, "counted"};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace causeway::engine

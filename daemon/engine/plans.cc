@@ -1,0 +1,53 @@
+// Plan ids carry the epoch of the leader that made them, so two leaders never make the same one and
+// a later leader's is the higher.
+#include "daemon/engine/plans.h"
+
+#include <algorithm>
+
+namespace causeway::engine {
+
+PlanId Plans::For(RoundNumber round) const {
+  PlanId best = 0;
+  for (const Plan& plan : known_) {
+    if (plan.from_round <= round) best = plan.id;
+  }
+  return best;
+}
+
+bool Plans::Known(PlanId id) const {
+  return id == 0 || std::any_of(known_.begin(), known_.end(),
+                                [id](const Plan& plan) { return plan.id == id; });
+}
+
+void Plans::Keep(const Plan& plan) {
+  if (Known(plan.id)) return;
+  const auto after = std::find_if(known_.begin(), known_.end(),
+                                  [&](const Plan& have) { return have.id > plan.id; });
+  known_.insert(after, plan);
+  if (known_.size() > kPlansKept) known_.erase(known_.begin());
+  context_.Act(PlanKnown{plan});
+}
+
+void Plans::Propose(RoundNumber from_round, const std::string& body) {
+  if (!context_.Active() || !context_.Leader() || body.size() > kPlanBytesMax) {
+    context_.Note("a plan is refused: only the active leader proposes one, of at most " +
+                  std::to_string(kPlanBytesMax) + " bytes");
+    return;
+  }
+  const Epoch& epoch = context_.record().epoch;
+  const PlanId first = epoch.counter << 24 | static_cast<PlanId>(epoch.candidate) << 16;
+  PlanId id = first;
+  if (!known_.empty()) id = std::max(id, known_.back().id);
+  const Plan plan{id + 1, from_round, body};
+  Keep(plan);
+  context_.SendToMembers(plan);
+}
+
+void Plans::OnPlan(const Plan& body) { Keep(body); }
+
+void Plans::Repeat(ClusterId to) {
+  if (!context_.Active() || !context_.Leader() || !context_.record().members.Contains(to)) return;
+  for (const Plan& plan : known_) context_.Send(to, plan);
+}
+
+}  // namespace causeway::engine
