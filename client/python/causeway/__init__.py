@@ -1,0 +1,28 @@
+"""Causeway: train one model across clusters that a slow network joins.
+
+``Outer`` for training in rounds (local steps, an outer rule), ``open`` for averaging every step's gradients.
+Talks to this cluster's gateway (causewayd) through libcauseway.
+"""
+
+from . import errors
+from .errors import (AlgorithmError, Busy, CommError, Draining, Error, Forked, GatewayLost, HashMismatch,
+                     IdentityTaken, InitRefused, InternalError, Interrupted, InvalidCall, LibraryMissing,
+                     NonFinite, NotReady, OutOfMemory, ProtocolError, Rebase, Retryable, SchemaError, Stalled,
+                     Timeout, UnknownRun)
+from .outer import Outer
+from .run import Averaged, Pending, Run
+
+__version__ = "0.1.0"
+
+
+def open(run, socket=None, rank=0, world=1, *, process_group=None, connect_timeout=5.0,
+         progress_interval=5.0):
+    """Opens a run for gradient averaging: ``open("demo").average(gradients, weight=samples)``."""
+    return Run(run, socket, rank, world, process_group, connect_timeout, progress_interval)
+
+
+__all__ = ["open", "Outer", "Run", "Pending", "Averaged", "errors", "AlgorithmError", "Busy", "CommError",
+           "Draining", "Error", "Forked", "GatewayLost", "HashMismatch", "IdentityTaken", "InitRefused",
+           "InternalError", "Interrupted", "InvalidCall", "LibraryMissing", "NonFinite", "NotReady",
+           "OutOfMemory", "ProtocolError", "Rebase", "Retryable", "SchemaError", "Stalled", "Timeout",
+           "UnknownRun"]

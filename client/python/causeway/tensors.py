@@ -1,0 +1,217 @@
+"""torch tensors as the library sees them: names, types, shared storage, addresses.
+
+Tensors that lie contiguously in host memory are read and written where they are; others (strided, or on a
+device) go through a host copy that this module keeps.
+"""
+
+import ctypes
+
+import torch
+
+from . import _library as c
+from . import errors
+
+DTYPES = {torch.float32: c.FP32, torch.bfloat16: c.BF16, torch.float16: c.FP16}
+
+
+class Entry:
+    """One named tensor: what is exchanged, and the model's own copy where that is another one."""
+
+    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "_host")
+
+    def __init__(self, name, tensor, group=c.PARAMETER, cast=None, alias_of=-1):
+        if tensor.dtype not in DTYPES:
+            raise errors.SchemaError(f"tensor '{name}' is {tensor.dtype}: only float32, bfloat16 and "
+                                     "float16 are exchanged", tensor=name)
+        if tensor.dim() > 8:
+            raise errors.SchemaError(f"tensor '{name}' has more than 8 dimensions", tensor=name)
+        self.name = name
+        self.tensor = tensor
+        self.cast = cast
+        self.group = group
+        self.alias_of = alias_of
+        self._host = None
+
+    def direct(self):
+        return self.tensor.device.type == "cpu" and self.tensor.is_contiguous()
+
+    def host(self, load):
+        """Contiguous host memory with the tensor's elements, current if ``load``."""
+        if self.direct():
+            return self.tensor
+        if self._host is None or self._host.shape != self.tensor.shape:
+            self._host = torch.empty(self.tensor.shape, dtype=self.tensor.dtype)
+        if load:
+            self._host.copy_(self.tensor.detach())
+        return self._host
+
+    def store(self, host):
+        """Writes a host copy back, and the model's cast."""
+        with torch.no_grad():
+            if host.data_ptr() != self.tensor.data_ptr():
+                self.tensor.copy_(host)
+            if self.cast is not None:
+                self.cast.copy_(self.tensor)
+
+
+class TensorSet:
+    """The tensors of a run, in schema order; once joined, also by fragment."""
+
+    def __init__(self, entries):
+        self.entries = entries
+        self.fragments = []  # indices into entries; neither aliases nor empty tensors
+        self._flat = {}
+
+    def schema(self):
+        array = (c.CTensor * len(self.entries))()
+        for raw, entry in zip(array, self.entries):
+            raw.name = entry.name.encode()
+            raw.dtype = DTYPES[entry.tensor.dtype]
+            raw.group = entry.group
+            raw.dimensions = entry.tensor.dim()
+            raw.alias_of = entry.alias_of
+            for dimension, size in enumerate(entry.tensor.shape):
+                raw.shape[dimension] = size
+        return array
+
+    def place(self, fragment_of, count):
+        """``fragment_of``: of each tensor."""
+        self.fragments = [[] for _ in range(count)]
+        for index, entry in enumerate(self.entries):
+            if entry.alias_of < 0 and entry.tensor.numel() > 0:
+                self.fragments[fragment_of[index]].append(index)
+
+    def _slices(self, indices, sources, outs=None):
+        array = (c.CSlice * len(indices))()
+        for position, index in enumerate(indices):
+            raw = array[position]
+            raw.tensor = index
+            raw.count = c.WHOLE
+            raw.data = sources[position].data_ptr() if sources is not None else None
+            raw.out = outs[position].data_ptr() if outs is not None else None
+        return array
+
+    def all_indices(self):
+        return [index for fragment in self.fragments for index in fragment]
+
+    def read_slices(self, indices):
+        """For offer and submit. Keep what is returned until the call is over."""
+        hosts = [self.entries[index].host(load=True) for index in indices]
+        return self._slices(indices, hosts), hosts
+
+    def in_place_slices(self, fragment):
+        """For apply and read; ``commit`` afterwards. Device and strided tensors go through host copies."""
+        indices = self.fragments[fragment]
+        hosts = [self.entries[index].host(load=True) for index in indices]
+        return self._slices(indices, hosts), hosts
+
+    def commit(self, fragment, hosts):
+        for index, host in zip(self.fragments[fragment], hosts):
+            self.entries[index].store(host)
+
+    def flat(self, fragment):
+        """A reusable host buffer with all of a fragment's elements, and its views by tensor."""
+        if fragment not in self._flat:
+            entries = [self.entries[index] for index in self.fragments[fragment]]
+            dtype = entries[0].tensor.dtype if entries else torch.float32
+            buffer = torch.empty(sum(entry.tensor.numel() for entry in entries), dtype=dtype)
+            views, first = [], 0
+            for entry in entries:
+                views.append(buffer[first:first + entry.tensor.numel()].view(entry.tensor.shape))
+                first += entry.tensor.numel()
+            self._flat[fragment] = (buffer, views)
+        return self._flat[fragment]
+
+    def staged_slices(self, fragment):
+        """For apply and read into the flat buffer, leaving the tensors alone."""
+        indices = self.fragments[fragment]
+        hosts = [self.entries[index].host(load=True) for index in indices]
+        _, views = self.flat(fragment)
+        return self._slices(indices, hosts, views), hosts
+
+    def stage(self, fragment):
+        """Copies the tensors into the flat buffer."""
+        _, views = self.flat(fragment)
+        with torch.no_grad():
+            for index, view in zip(self.fragments[fragment], views):
+                view.copy_(self.entries[index].tensor)
+
+    def unstage(self, fragment):
+        """Writes the flat buffer into the tensors and the model's casts."""
+        _, views = self.flat(fragment)
+        with torch.no_grad():
+            for index, view in zip(self.fragments[fragment], views):
+                entry = self.entries[index]
+                entry.tensor.copy_(view)
+                if entry.cast is not None:
+                    entry.cast.copy_(entry.tensor)
+
+
+def named_tensors(model):
+    """(name, tensor, is parameter) of a module, tied ones under each of their names, in module order."""
+    found = []
+    for prefix, module in model.named_modules():
+        dot = prefix + "." if prefix else ""
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                found.append((dot + name, parameter, True))
+    for prefix, module in model.named_modules():
+        dot = prefix + "." if prefix else ""
+        for name, buffer in module._buffers.items():
+            if buffer is not None and name not in module._non_persistent_buffers_set:
+                found.append((dot + name, buffer, False))
+    return found
+
+
+def find_masters(parameters, optimizer):
+    """fp32 master copies that an optimizer holds for 16-bit parameters: {id(parameter): master}."""
+    if optimizer is None:
+        return {}
+    own = {parameter.data_ptr() for parameter in parameters if parameter.numel() > 0}
+    held = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    masters = [tensor for tensor in held
+               if tensor.dtype == torch.float32 and tensor.data_ptr() not in own]
+    halves = [p for p in parameters if p.dtype in (torch.bfloat16, torch.float16)]
+    if not halves or not masters:
+        return {}
+    if [tuple(m.shape) for m in masters] != [tuple(p.shape) for p in halves]:
+        raise errors.SchemaError(
+            "the optimizer holds fp32 tensors that do not pair with the model's 16-bit parameters by order "
+            "and shape; pass masters={parameter: master}")
+    return {id(parameter): master for parameter, master in zip(halves, masters)}
+
+
+def model_entries(model, optimizer=None, masters=None):
+    """The entries of a module's trained parameters and float buffers, tied ones as aliases."""
+    named = [(name, tensor, is_parameter) for name, tensor, is_parameter in named_tensors(model)
+             if (tensor.requires_grad if is_parameter else tensor.is_floating_point())]
+    unique, seen = [], set()
+    for _, tensor, is_parameter in named:
+        if is_parameter and id(tensor) not in seen:
+            seen.add(id(tensor))
+            unique.append(tensor)
+    if masters is None:
+        pairs = find_masters(unique, optimizer)
+    else:
+        pairs = {id(parameter): master for parameter, master in masters.items()}
+    entries, storages = [], {}
+    for name, tensor, is_parameter in named:
+        master = pairs.get(id(tensor)) if is_parameter else None
+        exchanged = tensor if master is None else master
+        key = (exchanged.data_ptr(), tuple(exchanged.shape), exchanged.stride(), exchanged.dtype)
+        alias_of = storages.get(key, -1) if exchanged.numel() > 0 else -1
+        storages.setdefault(key, len(entries))
+        entries.append(Entry(name, exchanged, c.PARAMETER if is_parameter else c.BUFFER,
+                             cast=None if master is None else tensor, alias_of=alias_of))
+    if not entries:
+        raise errors.SchemaError("the model has nothing to exchange")
+    return entries
+
+
+def restore(kept):
+    """Writes (entry, tensor, cast) copies back."""
+    with torch.no_grad():
+        for entry, tensor, cast in kept:
+            entry.tensor.copy_(tensor)
+            if cast is not None:
+                entry.cast.copy_(cast)
