@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/vector.h"
 #include "daemon/endpoint/fragment_state.h"
@@ -23,6 +24,12 @@ static_assert(static_cast<int>(local::DType::kFp16) == static_cast<int>(compress
 constexpr uint32_t kTile = 4096;  // elements: 16 KiB of fp32 stay in the L1 cache
 
 compression::DType CodecDType(uint8_t dtype) { return static_cast<compression::DType>(dtype); }
+
+// The error with the segment's name in front, unless it says it already.
+absl::Status Named(const absl::Status& status, const std::string& name) {
+  if (absl::StrContains(status.message(), name)) return status;
+  return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
+}
 
 // Spreads the round's seed over its chunks (the finaliser of splitmix64).
 uint32_t ChunkSeed(uint32_t seed, uint32_t fragment, uint32_t chunk) {
@@ -63,11 +70,11 @@ absl::Status LocalEndpoint::MapMemory(const std::shared_ptr<memory::Account>& ac
   const std::string name = absl::StrCat("run ", options_.run, ": ");
   absl::StatusOr<memory::SharedMemory> snapshot = memory::SharedMemory::Create(
       account, name + "snapshot", layout_->snapshot_bytes(), memory::Access::kOthersWrite);
-  if (!snapshot.ok()) return snapshot.status();
+  if (!snapshot.ok()) return Named(snapshot.status(), name + "snapshot");
   snapshot_ = *std::move(snapshot);
   absl::StatusOr<memory::SharedMemory> values = memory::SharedMemory::Create(
       account, name + "values", layout_->values_bytes(), memory::Access::kOthersRead);
-  if (!values.ok()) return values.status();
+  if (!values.ok()) return Named(values.status(), name + "values");
   values_ = *std::move(values);
   for (const MemoryPart& part :
        MemoryNeeded(*layout_, options_.codec, options_.encoders_max, options_.outer)) {

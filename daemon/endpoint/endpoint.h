@@ -54,7 +54,9 @@ struct EncodedChunk {
 class LocalEndpoint {
  public:
   // Reserves and maps everything; residuals only where the codec has error feedback.
-  // RESOURCE_EXHAUSTED names what does not fit. The schema and layout are shared with sessions.
+  // Clears every page of the segments, about 0.3 s a GiB, so large models are made on a worker; the
+  // owner's thread is the first that calls another member. RESOURCE_EXHAUSTED names what does not
+  // fit. The schema and layout are shared with sessions.
   static absl::StatusOr<std::unique_ptr<LocalEndpoint>> Create(
       std::shared_ptr<const schema::Schema> schema, std::shared_ptr<const schema::Layout> layout,
       Options options, std::shared_ptr<memory::Account> account);

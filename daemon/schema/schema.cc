@@ -278,7 +278,7 @@ std::string FirstDifference(absl::Span<const std::string> here,
   const bool more_here = here.size() > theirs.size();
   const LineParts extra = Split(more_here ? here[common] : theirs[common]);
   return absl::StrCat("tensor ", common, " '", Shown(extra.name), "': ", Shown(extra.what),
-                      more_here ? " here, missing at " : ", missing here, present at ", their_name);
+                      more_here ? " here, missing at " : " missing here, present at ", their_name);
 }
 
 std::string Hex(absl::Span<const uint8_t> bytes) {
