@@ -124,21 +124,26 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials::channel(
 absl::StatusOr<AuthenticatedPeer> Credentials::Authenticate(
     const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
-  AuthenticatedPeer peer;
-  peer.address = context.peer();
-  if (auth == nullptr || !auth->IsPeerAuthenticated()) {
-    return absl::UnauthenticatedError("the connection from " + peer.address +
+  if (auth == nullptr) {
+    return absl::UnauthenticatedError("the connection from " + context.peer() +
                                       " is not authenticated");
   }
+  absl::StatusOr<AuthenticatedPeer> peer = Authenticate(*auth, context.peer());
+  if (peer.ok()) state_->desk->pending.Authenticated(context.peer());
+  return peer;
+}
+
+absl::StatusOr<AuthenticatedPeer> Credentials::Authenticate(const grpc::AuthContext& auth,
+                                                            const std::string& address) {
+  if (!auth.IsPeerAuthenticated()) {
+    return absl::UnauthenticatedError("the connection from " + address + " is not authenticated");
+  }
   const Verdict verdict =
-      state_->desk->policy.Judge(OnlyValue(*auth, GRPC_X509_PEM_CERT_PROPERTY_NAME), "");
+      state_->desk->policy.Judge(OnlyValue(auth, GRPC_X509_PEM_CERT_PROPERTY_NAME), "");
   if (verdict.result != HandshakeResult::kAccepted) {
     return absl::PermissionDeniedError(verdict.reason);
   }
-  peer.cluster = verdict.cluster;
-  peer.certificate = verdict.certificate;
-  state_->desk->pending.Authenticated(peer.address);
-  return peer;
+  return AuthenticatedPeer{verdict.cluster, address, verdict.certificate};
 }
 
 absl::Status Credentials::CheckStillAllowed(const AuthenticatedPeer& peer) const {

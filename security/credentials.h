@@ -20,6 +20,7 @@
 #include "security/tls_observer.h"
 
 namespace grpc {
+class AuthContext;
 class ChannelCredentials;
 class ServerContextBase;
 class ServerCredentials;
@@ -77,6 +78,9 @@ class Credentials {
   // The cluster behind a call on the server; to be compared with what its messages claim. Judges
   // anew, so that a peer removed or denied since its handshake is refused: PermissionDenied.
   absl::StatusOr<AuthenticatedPeer> Authenticate(const grpc::ServerContextBase& context);
+  // The same for either end of a connection; `address` is for messages only.
+  absl::StatusOr<AuthenticatedPeer> Authenticate(const grpc::AuthContext& auth,
+                                                 const std::string& address);
 
   // Whether a peer authenticated before would still be: for closing live lanes after SetDenyList,
   // SetPeers, or past its certificate's end.

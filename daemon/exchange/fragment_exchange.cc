@@ -406,6 +406,17 @@ void FragmentExchange::FinishCommit() {
   if (next) StartReduction(*next);
 }
 
+void FragmentExchange::SettleOwn(engine::OwnPart own) {
+  assert(encoding_ == 0);
+  drop_when_encoded_ = false;
+  if (!context_.endpoint->open(fragment_)) return;
+  if (own == engine::OwnPart::kCounted) {
+    context_.endpoint->Commit(fragment_);
+  } else {
+    context_.endpoint->Drop(fragment_);
+  }
+}
+
 void FragmentExchange::SetCommitted(engine::RoundNumber round) {
   assert(!commit_);
   committed_ = round;

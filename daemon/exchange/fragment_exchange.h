@@ -48,6 +48,11 @@ class FragmentExchange {
   void SendAgain(engine::ClusterId to, engine::RoundNumber round,
                  const std::vector<uint32_t>& indices);
 
+  // Settles the endpoint's open contribution, if any, when a later state was fetched instead of committed.
+  // Not while encoding().
+  void SettleOwn(engine::OwnPart own);
+  bool encoding() const { return encoding_ > 0; }
+
   // The fragment's value was replaced (seeded, fetched, rolled back): nothing in flight counts any more.
   void SetCommitted(engine::RoundNumber round);
   void DropEpochsBelow(engine::Epoch epoch) { inbox_.DropEpochsBelow(epoch); }

@@ -68,6 +68,8 @@ class ExchangeListener {
   // The outer update is done and the new value is readable.
   virtual void OnCommitted(const CommitReport& report) = 0;
   virtual void OnStateHeld(const engine::StateHeld& event) = 0;
+  // No donor serves that state any more.
+  virtual void OnStateFailed(const engine::StateFailed& event) = 0;
   virtual void OnAdopted(engine::FragmentId fragment, const engine::StateId& state) = 0;
   // The endpoint could not begin to encode: the operation fails, nothing left this gateway.
   virtual void OnContributionFailed(engine::OpId op, engine::FragmentId fragment,

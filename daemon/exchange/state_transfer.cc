@@ -62,7 +62,12 @@ void StateTransfer::Fetch(const engine::FetchState& action) {
 void StateTransfer::AskNextDonor() {
   engine::ClusterSet others = staged_->donors;
   others.Erase(context_.self);
-  if (others.Empty()) return;  // the engine names new donors when it knows some
+  if (others.Empty()) {
+    const engine::StateFailed failed{fragment_, staged_->state};
+    staged_.reset();
+    context_.listener->OnStateFailed(failed);
+    return;
+  }
   std::optional<engine::ClusterId> next;
   for (engine::ClusterId donor : others) {
     if (!next || (donor > staged_->donor && *next <= staged_->donor)) next = donor;
@@ -173,23 +178,24 @@ void StateTransfer::Adopt(const engine::AdoptState& action) {
           context.outer->HashChunk(fragment, index, part);
         }
       },
-      [this, state = action.state] { Finish(state); });
+      [this, action] { Finish(action); });
 }
 
-void StateTransfer::Finish(const engine::StateId& state) {
-  if (context_.endpoint->open(fragment_)) {  // a void contribution is still being encoded
-    context_.loop->After(kMemoryRetryUs, [this, state, alive = std::weak_ptr<bool>(alive_)] {
-      if (!alive.expired()) Finish(state);
+void StateTransfer::Finish(const engine::AdoptState& action) {
+  if (rounds_->encoding()) {  // a contribution of old is still on workers
+    context_.loop->After(kMemoryRetryUs, [this, action, alive = std::weak_ptr<bool>(alive_)] {
+      if (!alive.expired()) Finish(action);
     });
     return;
   }
-  context_.endpoint->Publish(fragment_, state.round);
-  context_.endpoint->ResetResidual(fragment_);
+  context_.endpoint->Publish(fragment_, action.state.round);
+  rounds_->SettleOwn(action.own);
+  if (!action.forward) context_.endpoint->ResetResidual(fragment_);
   staged_.reset();
-  committed_ = state;
-  rounds_->SetCommitted(state.round);
+  committed_ = action.state;
+  rounds_->SetCommitted(action.state.round);
   rounds_->AllowCommits();
-  context_.listener->OnAdopted(fragment_, state);
+  context_.listener->OnAdopted(fragment_, action.state);
 }
 
 // ---------------------------------------------------------------- donor

@@ -66,7 +66,7 @@ class StateTransfer {
   void ServeMore();
   bool EncodePiece(uint32_t piece);
   void FinishServing();
-  void Finish(const engine::StateId& state);
+  void Finish(const engine::AdoptState& action);
   void RunOnWorker(std::function<void()> work, std::function<void()> done);
 
   const Context context_;

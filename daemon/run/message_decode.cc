@@ -64,7 +64,8 @@ class Decoder {
     return {in.lineage(), Round(in.round()), Hash("chain", in.chain())};
   }
   e::Contributor ContributorOf(const w::Contributor& in) {
-    return {Cluster("contributor", in.cluster()), in.incarnation(), Op(in.op()), in.weight()};
+    return {Cluster("contributor", in.cluster()), in.incarnation(), Op(in.op()), in.weight(),
+            in.plan()};
   }
   // In ascending cluster order without repeats, as sums run.
   template <typename Repeated>
@@ -124,7 +125,6 @@ class Decoder {
     out.lineage = in.lineage();
     out.base = Bases("base", in.base());
     out.lineage_base = Bases("lineage_base", in.lineage_base());
-    out.plan = in.plan();
     out.rolled_back = in.rolled_back();
     out.schema = Hash("schema", in.schema());
     out.algorithm = Hash("algorithm", in.algorithm());
@@ -199,7 +199,6 @@ class Decoder {
     out.result = Hash("result", in.result());
     out.previous_state = Hash("previous_state", in.previous_state());
     out.chain = Hash("chain", in.chain());
-    out.next_plan = in.next_plan();
     return out;
   }
   e::Promise PromiseOf(const w::Promise& in) {
@@ -219,8 +218,8 @@ class Decoder {
         return e::Ready{Fragment(in.ready().fragment()), Round(in.ready().round())};
       case w::RunMessage::kContribution: {
         const w::Contribution& m = in.contribution();
-        return e::Contribution{Fragment(m.fragment()), Round(m.round()), m.plan(), Op(m.op()),
-                               m.weight()};
+        return e::Contribution{Fragment(m.fragment()), Round(m.round()), Op(m.op()), m.weight(),
+                               m.plan()};
       }
       case w::RunMessage::kWithdraw: {
         const w::Withdraw& m = in.withdraw();
@@ -235,11 +234,9 @@ class Decoder {
       case w::RunMessage::kComplete:
         return CompleteOf(in.complete());
       case w::RunMessage::kCommitted:
-        return e::Committed{CommitRecordOf(in.committed().record()), in.committed().next_plan()};
+        return e::Committed{CommitRecordOf(in.committed().record())};
       case w::RunMessage::kPlan:
         return PlanOf(in.plan());
-      case w::RunMessage::kSuspect:
-        return e::Suspect{Clusters("suspect", in.suspect().clusters())};
       case w::RunMessage::kPreVote:
         return e::PreVote{};
       case w::RunMessage::kGrant:
@@ -259,8 +256,6 @@ class Decoder {
                         State(in.fetch().have())};
       case w::RunMessage::kState:
         return StateOf(in.state());
-      case w::RunMessage::kLeave:
-        return e::LeaveRequest{};
       default:
         Fail(absl::StrCat("message ", static_cast<int>(in.body_case()), " is not the engine's"));
         return e::PreVote{};

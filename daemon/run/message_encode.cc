@@ -40,6 +40,7 @@ class Encoder {
     out->set_incarnation(in.incarnation);
     Op(in.op, out->mutable_op());
     out->set_weight(in.weight);
+    out->set_plan(in.plan);
   }
   void CommitRecordOf(const e::CommitRecord& in, w::CommitRecord* out) const {
     out->set_fragment(in.fragment);
@@ -71,7 +72,6 @@ class Encoder {
     out->set_lineage(in.lineage);
     for (const e::FragmentBase& base : in.base) Base(base, out->add_base());
     for (const e::FragmentBase& base : in.lineage_base) Base(base, out->add_lineage_base());
-    out->set_plan(in.plan);
     out->set_rolled_back(in.rolled_back);
     out->set_schema(Hash(in.schema));
     out->set_algorithm(Hash(in.algorithm));
@@ -153,19 +153,14 @@ class Encoder {
     m->set_result(Hash(in.result));
     m->set_previous_state(Hash(in.previous_state));
     m->set_chain(Hash(in.chain));
-    m->set_next_plan(in.next_plan);
   }
   void Body(const e::Committed& in, w::RunMessage* out) const {
     CommitRecordOf(in.record, out->mutable_committed()->mutable_record());
-    out->mutable_committed()->set_next_plan(in.next_plan);
   }
   void Body(const e::Plan& in, w::RunMessage* out) const {
     out->mutable_plan()->set_id(in.id);
     out->mutable_plan()->set_from_round(in.from_round);
     out->mutable_plan()->set_body(in.body);
-  }
-  void Body(const e::Suspect& in, w::RunMessage* out) const {
-    Names(in.clusters, out->mutable_suspect()->mutable_clusters());
   }
   void Body(const e::PreVote&, w::RunMessage* out) const { out->mutable_pre_vote(); }
   void Body(const e::Grant&, w::RunMessage* out) const { out->mutable_grant(); }
@@ -193,7 +188,6 @@ class Encoder {
     State(in.state, m->mutable_state());
     for (const e::CommitRecord& record : in.records) CommitRecordOf(record, m->add_records());
   }
-  void Body(const e::LeaveRequest&, w::RunMessage* out) const { out->mutable_leave(); }
 
  private:
   const Roster& roster_;

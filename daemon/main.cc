@@ -1,0 +1,81 @@
+// causewayd: reads the configuration, builds the daemon, serves until told to stop.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "daemon/config/parse.h"
+#include "daemon/observe/events.h"
+#include "daemon/observe/log.h"
+#include "daemon/run/daemon.h"
+#include "daemon/run/version.h"
+
+namespace {
+
+// sysexits(3), as operators expect them.
+enum Exit { kOk = 0, kUsage = 64, kUnavailable = 69, kBug = 70, kIo = 74, kPermission = 77, kConfig = 78 };
+
+int ExitFor(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kPermissionDenied:
+      return kPermission;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kNotFound:
+      return kConfig;
+    case absl::StatusCode::kDataLoss:
+      return kIo;
+    case absl::StatusCode::kInternal:
+      return kBug;
+    default:
+      return kUnavailable;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Causeway's gateway: exchanges a cluster's parameter deltas and gradients with its peers."};
+  std::string file = "/etc/causeway/causeway.yaml";
+  std::string format = "text";
+  app.add_option("--config", file, "Configuration file")->capture_default_str();
+  app.add_option("--log-format", format, "text or json")->capture_default_str();
+  app.set_version_flag("--version", std::string("causewayd ") + causeway::run::kVersion);
+  app.footer("Check a configuration with `causeway check-config FILE`; see how it does with `causeway status`.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  }
+
+  namespace observe = causeway::observe;
+  const causeway::config::ParseResult parsed = causeway::config::Parse(file);
+  if (!parsed.ok()) {
+    std::fputs(parsed.ErrorText().c_str(), stderr);
+    return kConfig;
+  }
+  observe::LogOptions options;
+  options.journal = observe::StandardErrorIsJournal();
+  absl::StatusOr<observe::Level> level = observe::ParseLevel(parsed.config->log_level);
+  if (level.ok()) options.level = *level;
+  absl::StatusOr<observe::LogFormat> log_format = observe::ParseLogFormat(format);
+  if (!log_format.ok()) {
+    std::fprintf(stderr, "--log-format: %s\n", std::string(log_format.status().message()).c_str());
+    return kUsage;
+  }
+  options.format = *log_format;
+  observe::Logger log(options);
+  for (const causeway::config::Diagnostic& warning : parsed.warnings) {
+    log.Warning(observe::event::kConfigWarning, {{"line", warning.line}, {"key", warning.key}},
+                warning.message);
+  }
+  log.Info(observe::event::kDaemonStarting,
+           {{"cluster", parsed.config->cluster}, {"version", causeway::run::kVersion}}, file);
+  absl::StatusOr<std::unique_ptr<causeway::run::Daemon>> daemon =
+      causeway::run::Daemon::Create(*parsed.config, &log);
+  if (!daemon.ok()) {
+    log.Error(observe::event::kDaemonFailed, {}, std::string(daemon.status().message()));
+    return ExitFor(daemon.status());
+  }
+  (*daemon)->Serve();
+  return kOk;
+}

@@ -1,0 +1,35 @@
+// A run's configured algorithm and codec as canonical lines: what clusters compare when they join, and
+// what names the first differing key when they do not agree. Pure functions.
+#ifndef CAUSEWAY_DAEMON_RUN_ALGORITHM_H_
+#define CAUSEWAY_DAEMON_RUN_ALGORITHM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "compression/codec.h"
+#include "daemon/config/config.h"
+#include "daemon/engine/ids.h"
+#include "daemon/outer/rule.h"
+
+namespace causeway::run {
+
+const char* RuleName(config::Rule rule);
+bool HasOuterRule(const config::Run& run);  // false: gradients are averaged each step
+outer::RuleSpec RuleOf(const config::Algorithm& algorithm);
+
+// The configured codec; the parser has checked that it is one.
+compression::CodecSpec CodecOf(const config::Codec& codec);
+
+// "key = value" lines in a fixed order: every setting that must be equal on all clusters.
+std::vector<std::string> AlgorithmLines(const config::Run& run);
+// SHA-256 over the lines, each with a newline.
+engine::Hash256 AlgorithmDigest(const config::Run& run);
+
+// "algorithm.local_steps: 10 here, 20 at tokyo"; empty when equal. `theirs` may be hostile text.
+std::string FirstDifferentKey(absl::Span<const std::string> here,
+                              absl::Span<const std::string> theirs, const std::string& their_name);
+
+}  // namespace causeway::run
+
+#endif  // CAUSEWAY_DAEMON_RUN_ALGORITHM_H_

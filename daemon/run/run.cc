@@ -1,0 +1,377 @@
+// The engine's side of a run: events in, actions out.
+#include "daemon/run/run.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/observe/events.h"
+#include "daemon/run/algorithm.h"
+#include "daemon/run/message_codec.h"
+
+namespace causeway::run {
+namespace {
+
+namespace event = observe::event;
+
+constexpr int64_t kPersistRetryUs = 1'000'000;
+constexpr int kBadChunksMax = 8;  // asked for again before the link is given up
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Run>> Run::Create(const Surroundings& around,
+                                                 const config::Run& config) {
+  auto run = std::unique_ptr<Run>(new Run(around, config));
+  absl::StatusOr<engine::Durable> durable = run->file_.Read();
+  if (!durable.ok()) return durable.status();
+  run->StartEngine(*std::move(durable));
+  return run;
+}
+
+Run::Run(const Surroundings& around, const config::Run& config)
+    : around_(around),
+      config_(config),
+      roster_(config.clusters),
+      self_(roster_.Find(around.config->cluster).value()),
+      algorithm_digest_(AlgorithmDigest(config)),
+      file_(around.config->state_directory, config.name, roster_),
+      network_(config.name, roster_, self_, around.transport),
+      engine_incarnation_(around.incarnation) {}
+
+Run::~Run() {
+  around_.loop->Cancel(timer_);
+  around_.loop->Cancel(persist_timer_);
+  around_.loop->Cancel(detail_timer_);
+}
+
+void Run::StartEngine(engine::Durable durable) {
+  engine::Config config;
+  config.clusters = roster_.size();
+  config.self = self_;
+  config.incarnation = engine_incarnation_;
+  config.electorate.voters = engine::ClusterSet::FirstOf(roster_.size());
+  if (!config_.primary.empty()) config.electorate.primary = roster_.Find(config_.primary);
+  config.seed_cluster = roster_.Find(config_.seed).value_or(0);
+  config.peer_timeout = around_.config->peer_timeout_ms * 1000;
+  config.hash = [](std::span<const uint8_t> bytes) {
+    return outer::Sha256({bytes.data(), bytes.size()});
+  };
+  residual_lost_ = durable.accepted.has_value() && CodecOf(config_.codec).error_feedback;
+  engine_ = std::make_unique<engine::Engine>(config, std::move(durable), engine_incarnation_);
+  Drive(engine::Start{});
+  for (int id = 0; id < roster_.size(); ++id) {
+    const auto peer = static_cast<engine::ClusterId>(id);
+    if (peer != self_ && network_.connected(peer)) Drive(engine::PeerConnected{peer});
+  }
+}
+
+// After forgetting: everything anew, as a process that has just started.
+void Run::Reset() {
+  engine_.reset();
+  events_.clear();
+  exchange_.reset();
+  endpoint_.reset();
+  outer_.reset();
+  schema_.reset();
+  layout_.reset();
+  adopted_.clear();
+  fatal_.reset();
+  refused_.reset();
+  failure_.clear();
+  details_.clear();
+  around_.loop->Cancel(detail_timer_);
+  detail_timer_ = 0;
+  ++engine_incarnation_;
+  absl::StatusOr<engine::Durable> durable = file_.Read();
+  if (!durable.ok()) {
+    failure_ = std::string(durable.status().message());
+    return;
+  }
+  StartEngine(*std::move(durable));
+}
+
+void Run::Drive(const engine::Event& event) {
+  events_.push_back(event);
+  if (driving_) return;
+  driving_ = true;
+  while (!events_.empty() && engine_) {
+    const engine::Event next = std::move(events_.front());
+    events_.pop_front();
+    engine_->Handle(loop::Now(), next);
+    for (const engine::Action& action : engine_->TakeActions()) {
+      std::visit([this](const auto& what) { Do(what); }, action);
+    }
+  }
+  driving_ = false;
+  ArmTimer();
+  MaybeReady();
+}
+
+void Run::ArmTimer() {
+  around_.loop->Cancel(timer_);
+  timer_ = 0;
+  if (!engine_) return;
+  const engine::Time next = engine_->NextTimer();
+  if (next == engine::kNever) return;
+  timer_ = around_.loop->At(next, [this] {
+    timer_ = 0;
+    Drive(engine::Timer{});
+  });
+}
+
+// ---------------------------------------------------------------- actions
+
+void Run::Do(const engine::Send& action) { network_.Send(action.to, action.envelope); }
+
+// On the loop's thread: nothing of this run may go on before it is on disk, and epochs change rarely.
+void Run::Do(const engine::Persist& action) {
+  around_.loop->Cancel(persist_timer_);
+  persist_timer_ = 0;
+  const absl::Status written = file_.Write(action.durable);
+  if (written.ok()) {
+    Drive(engine::Persisted{action.token});
+    return;
+  }
+  around_.log->Error(event::kCheckpointFailed, {{"run", name()}}, std::string(written.message()));
+  persist_timer_ = around_.loop->After(kPersistRetryUs, [this, action] {
+    persist_timer_ = 0;
+    Do(action);
+  });
+}
+
+void Run::Do(const engine::StartContribution& action) {
+  if (trainer_) {
+    auto op = trainer_->ops.find(action.fragment);
+    if (op != trainer_->ops.end() && op->second.id() == action.op) op->second.sending = true;
+  }
+  exchange_->rounds(action.fragment).StartContribution(action);
+}
+
+void Run::Do(const engine::ResendContribution& action) {
+  exchange_->rounds(action.fragment).Resend(action);
+}
+
+void Run::Do(const engine::Reduce& action) { exchange_->rounds(action.fragment).Reduce(action); }
+
+void Run::Do(const engine::Commit& action) {
+  exchange_->rounds(action.record.fragment).Commit(action);
+}
+
+void Run::Do(const engine::DropAttempts& action) {
+  if (exchange_) exchange_->rounds(action.fragment).DropAttempts(action);
+}
+
+void Run::Do(const engine::ReleaseRetained& action) {
+  if (!exchange_) return;
+  if (trainer_) {
+    auto op = trainer_->ops.find(action.fragment);
+    if (op != trainer_->ops.end() && op->second.id() == action.op) {
+      op->second.wire_bytes = exchange_->rounds(action.fragment).encoded_bytes(action.op);
+    }
+  }
+  exchange_->rounds(action.fragment).Release(action.op);
+}
+
+void Run::Do(const engine::FetchState& action) {
+  around_.log->Info(event::kStateFetched,
+                    {{"run", name()},
+                     {"fragment", action.fragment},
+                     {"round", action.state.round},
+                     {"donors", Awaited(action.donors)}},
+                    "fetching the fragment's outer state");
+  exchange_->state(action.fragment).Fetch(action);
+}
+
+// A donor answers the joiner's request from the state it holds then (exchange/state_transfer.h).
+void Run::Do(const engine::ServeState&) {}
+
+void Run::Do(const engine::AdoptState& action) { exchange_->state(action.fragment).Adopt(action); }
+
+void Run::Do(const engine::RolledBack& action) {
+  engine::Fatal fatal;
+  fatal.kind = engine::FatalKind::kProtocol;
+  fatal.fragment = action.fragment;
+  fatal.round = action.to.round;
+  fatal.cluster = self_;
+  fatal.detail = absl::StrCat("the members agreed to undo the commits after round ",
+                              action.to.round, "; restart this gateway to rejoin there");
+  Do(fatal);
+}
+
+void Run::Do(const engine::OpChanged& action) {
+  if (!trainer_) return;
+  auto it = trainer_->ops.find(action.fragment);
+  if (it == trainer_->ops.end() || it->second.id() != action.op || it->second.reported) return;
+  LocalOp& op = it->second;
+  switch (action.state) {
+    case engine::OpState::kPending:
+      Report(op, local::State::kPending, &action, 0);
+      return;
+    case engine::OpState::kStalled:
+      stall_reason_ = action.reason;
+      Report(op, local::State::kStalled, &action, 0);
+      return;
+    case engine::OpState::kCommitted:
+    case engine::OpState::kExcluded:
+      op.decided = action;
+      op.end = action.state == engine::OpState::kCommitted ? local::State::kCommitted
+                                                           : local::State::kExcluded;
+      Deliver(action.fragment);
+      return;
+    case engine::OpState::kFailed:
+    case engine::OpState::kRebase:
+      op.end = local::State::kFailed;
+      Report(op, local::State::kFailed, &action, 0);
+      trainer_->ops.erase(it);  // its snapshot is free
+      return;
+  }
+}
+
+void Run::Do(const engine::EpochInstalled& action) {
+  stall_reason_.clear();
+  if (exchange_) exchange_->OnEpoch(action.record.epoch);
+  around_.metrics->epoch.With({name()}).Set(static_cast<double>(action.record.epoch.counter));
+  around_.log->Info(event::kEpochInstalled,
+                    {{"run", name()},
+                     {"epoch", engine::ToString(action.record.epoch)},
+                     {"leader", roster_.Name(action.record.leader)},
+                     {"members", Awaited(action.record.members)}},
+                    "membership in force");
+}
+
+void Run::Do(const engine::RunFormed& action) {
+  around_.log->Info(event::kRunFormed, {{"run", name()}, {"seed", roster_.Name(action.seed)}},
+                    "all voters are new: the seed cluster's parameters are the run's");
+}
+
+void Run::Do(const engine::Fenced& action) {
+  stall_reason_ = action.reason;
+  around_.log->Warning(event::kRunStalled, {{"run", name()}, {"reason", action.reason}},
+                       "no part in rounds until the next epoch");
+}
+
+void Run::Do(const engine::RollbackNeeded& action) {
+  stall_reason_ = absl::StrCat("every holder of the newest commits is gone; waiting for ",
+                               Awaited(action.missing));
+  around_.log->Error(event::kRunStalled, {{"run", name()}, {"missing", Awaited(action.missing)}},
+                     "the run could only go on by undoing commits; bring a missing cluster back");
+}
+
+void Run::Do(const engine::PlanKnown& action) {
+  around_.log->Debug("run.plan", {{"run", name()}, {"plan", action.plan.id}}, "plan known");
+}
+
+void Run::Do(const engine::Note& action) {
+  around_.log->Debug("run.engine", {{"run", name()}}, action.text);
+}
+
+// ---------------------------------------------------------------- from the exchange
+
+void Run::OnResultHeld(const engine::ResultHeld& event) { Drive(event); }
+void Run::OnStateHeld(const engine::StateHeld& event) { Drive(event); }
+
+void Run::OnStateFailed(const engine::StateFailed& event) {
+  around_.log->Warning(event::kStateFetched,
+                       {{"run", name()}, {"fragment", event.fragment}, {"round", event.state.round}},
+                       "no donor serves this state any more; a newer one is asked for");
+  Drive(event);
+}
+
+void Run::OnAdopted(engine::FragmentId fragment, const engine::StateId& state) {
+  adopted_[fragment] = true;
+  around_.log->Info(event::kStateFetched,
+                    {{"run", name()}, {"fragment", fragment}, {"round", state.round}},
+                    "the fragment's outer state is here");
+  Deliver(fragment);
+  MaybeReady();
+}
+
+void Run::OnCommitted(const exchange::CommitReport& report) {
+  const engine::CommitRecord& record = report.record;
+  exchange_->state(record.fragment).SetCommitted(record.state);
+  adopted_[record.fragment] = true;
+  const bool excluded = report.own == engine::OwnPart::kExcluded;
+  (excluded ? rounds_excluded_ : rounds_committed_) += 1;
+  around_.metrics->rounds.With({name(), excluded ? "excluded" : "committed"}).Add(1);
+  if (trainer_) {
+    auto it = trainer_->ops.find(record.fragment);
+    if (it != trainer_->ops.end() && it->second.id() == report.own_op) {
+      LocalOp& op = it->second;
+      op.participants = static_cast<uint32_t>(record.contributors.size());
+      op.nonfinite = report.nonfinite;
+      op.exchange_us = static_cast<uint64_t>(loop::Now() - op.submitted_us);
+      last_round_s_[record.fragment] = static_cast<double>(op.exchange_us) / 1e6;
+      around_.metrics->round_duration_seconds.With({name(), "total"})
+          .Observe(last_round_s_[record.fragment]);
+    }
+  }
+  around_.log->Debug(event::kRoundCommitted,
+                     {{"run", name()},
+                      {"fragment", record.fragment},
+                      {"round", record.state.round},
+                      {"contributors", record.contributors.size()}},
+                     excluded ? "committed without this cluster" : "committed");
+  Deliver(record.fragment);
+  MaybeReady();
+}
+
+void Run::OnContributionFailed(engine::OpId op, engine::FragmentId fragment,
+                               const absl::Status& status) {
+  around_.log->Error(event::kRoundAborted,
+                     {{"run", name()}, {"fragment", fragment}, {"op", op.sequence}},
+                     std::string(status.message()));
+}
+
+void Run::OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& address,
+                     const absl::Status& status) {
+  around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
+  around_.log->Error(event::kPeerRefused,
+                     {{"run", name()},
+                      {"peer", roster_.Name(from)},
+                      {"fragment", address.fragment},
+                      {"round", address.round},
+                      {"chunk", address.index}},
+                     absl::StrCat("a chunk was refused: ", status.message()));
+  if (++bad_chunks_ <= kBadChunksMax) {
+    if (address.kind == exchange::ChunkKind::kContribution) {
+      network_.RequestChunks(from, address.fragment, address.round, {address.index});
+    }
+    return;
+  }
+  bad_chunks_ = 0;
+  around_.transport->Disconnect(roster_.Name(from), status,
+                                absl::Milliseconds(around_.config->peer_timeout_ms));
+}
+
+void Run::OnNote(const std::string& text) {
+  around_.log->Warning("run.exchange", {{"run", name()}}, text);
+}
+
+// ---------------------------------------------------------------- operators
+
+bool Run::Drained() const {
+  return !trainer_ || std::none_of(trainer_->ops.begin(), trainer_->ops.end(),
+                                   [](const auto& entry) { return !entry.second.reported; });
+}
+
+absl::Status Run::Forget() {
+  if (trainer_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "run '", name(), "' has a trainer attached; end it first, then forget the run"));
+  }
+  if (absl::Status removed = file_.Remove(); !removed.ok()) return removed;
+  Reset();
+  rounds_committed_ = rounds_excluded_ = 0;
+  finished_ = false;
+  around_.log->Info(event::kRunForgotten, {{"run", name()}}, "state removed");
+  return absl::OkStatus();
+}
+
+std::string Run::Awaited(engine::ClusterSet clusters) const {
+  return absl::StrJoin(roster_.Names(clusters), ",");
+}
+
+}  // namespace causeway::run

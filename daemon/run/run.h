@@ -1,0 +1,194 @@
+// One run on this gateway: wires its engine to data, peers and trainers.
+//
+// The engine decides, the exchange moves data, the endpoint encodes; this class only passes events one way
+// and actions the other, and keeps what a trainer is owed: its session, its operations, its errors.
+// Confined to the loop's thread.
+//
+// Life: engine from the start; endpoint, outer state and exchange once a trainer has named the schema.
+// A trainer whose schema or algorithm differs is refused in both sides' words; the next may join. A
+// difference of results fails the run until the gateway is restarted.
+#ifndef CAUSEWAY_DAEMON_RUN_RUN_H_
+#define CAUSEWAY_DAEMON_RUN_RUN_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "daemon/engine/engine.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/run/durable_file.h"
+#include "daemon/run/local_trainer.h"
+#include "daemon/run/network.h"
+#include "daemon/run/roster.h"
+#include "daemon/run/surroundings.h"
+#include "daemon/trainers/service.h"
+
+namespace causeway::admin::v1 {
+class RunStatus;
+}  // namespace causeway::admin::v1
+
+namespace causeway::run {
+
+class Run final : private exchange::ExchangeListener {
+ public:
+  // Reads what the disk holds of the run. Errors name the file.
+  static absl::StatusOr<std::unique_ptr<Run>> Create(const Surroundings& around,
+                                                     const config::Run& config);
+  ~Run() override;
+
+  const std::string& name() const { return config_.name; }
+
+  // ---- trainers (TrainerListener, for sessions of this run)
+  std::optional<trainers::Problem> OnHello(trainers::Session& session);
+  void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
+              schema::Schema schema);
+  void OnOffer(trainers::Session& session, uint64_t sequence);
+  void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request);
+  void OnApplied(trainers::Session& session, uint32_t fragment, int64_t round);
+  void OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op);
+  void OnQuery(trainers::Session& session, uint64_t sequence, uint64_t op_session, uint64_t op);
+  void OnAwait(trainers::Session& session, uint64_t sequence, uint64_t op);
+  void OnFinish(trainers::Session& session, uint64_t sequence);
+  void OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail);
+
+  // ---- peers
+  bool HasPeer(const std::string& cluster) const { return roster_.Find(cluster).has_value(); }
+  void OnPeerUp(const std::string& cluster, uint64_t incarnation);
+  void OnPeerDown(const std::string& cluster);
+  void OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& message);
+  void OnChunk(const std::string& cluster, const transport::ChunkHeader& header,
+               memory::Buffer payload);
+  void OnChunkDone(const std::string& cluster, const transport::ChunkHeader& header,
+                   const absl::Status& status);
+  void OnProgress(const std::string& cluster);
+
+  // ---- operators
+  void FillStatus(admin::v1::RunStatus* out) const;
+  // FailedPrecondition while a trainer is attached.
+  absl::Status Forget();
+  // No new operations from now on; true once none is open.
+  void BeginDrain() { draining_ = true; }
+  bool Drained() const;
+
+ private:
+  Run(const Surroundings& around, const config::Run& config);
+  void StartEngine(engine::Durable durable);
+  void Reset();
+
+  // ---- engine
+  void Drive(const engine::Event& event);
+  void ArmTimer();
+  void Do(const engine::Send& action);
+  void Do(const engine::Persist& action);
+  void Do(const engine::StartContribution& action);
+  void Do(const engine::ResendContribution& action);
+  void Do(const engine::Reduce& action);
+  void Do(const engine::Commit& action);
+  void Do(const engine::DropAttempts& action);
+  void Do(const engine::ReleaseRetained& action);
+  void Do(const engine::FetchState& action);
+  void Do(const engine::ServeState& action);
+  void Do(const engine::AdoptState& action);
+  void Do(const engine::RolledBack& action);
+  void Do(const engine::OpChanged& action);
+  void Do(const engine::EpochInstalled& action);
+  void Do(const engine::RunFormed& action);
+  void Do(const engine::Fenced& action);
+  void Do(const engine::Fatal& action);
+  void Do(const engine::RollbackNeeded& action);
+  void Do(const engine::PlanKnown& action);
+  void Do(const engine::JoinRefused& action);
+  void Do(const engine::Note& action);
+
+  // ---- exchange::ExchangeListener
+  void OnResultHeld(const engine::ResultHeld& event) override;
+  void OnCommitted(const exchange::CommitReport& report) override;
+  void OnStateHeld(const engine::StateHeld& event) override;
+  void OnStateFailed(const engine::StateFailed& event) override;
+  void OnAdopted(engine::FragmentId fragment, const engine::StateId& state) override;
+  void OnContributionFailed(engine::OpId op, engine::FragmentId fragment,
+                            const absl::Status& status) override;
+  void OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& address,
+                  const absl::Status& status) override;
+  void OnNote(const std::string& text) override;
+
+  // ---- joining
+  absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
+  std::optional<trainers::Problem> CheckJoin(const trainers::JoinRequest& request,
+                                             const schema::Schema& schema) const;
+  trainers::Terms TermsOf() const;
+  uint64_t WindowBytes() const;
+  void AnnounceTrainer(const engine::Hash256& parameters);
+  void MaybeReady();
+  void SendReady(bool matches, const std::vector<int64_t>& rounds);
+  std::vector<int64_t> CommittedRounds() const;
+
+  // ---- differences (run_differences.cc)
+  void SendSchemaDetail(engine::ClusterId to);
+  void OnSchemaDetail(engine::ClusterId from, const wan::v1::SchemaDetail& detail);
+  void RefuseTrainer(const std::string& difference);
+  void OnHashDetail(engine::ClusterId from, const wan::v1::HashDetail& detail);
+  void Fail(const std::string& text, local::Code code, engine::ClusterId cluster,
+            const std::string& tensor);
+
+  // ---- operations
+  trainers::Session* session() const;
+  void HandOver(const LocalOp& op, uint64_t sequence);
+  void Deliver(engine::FragmentId fragment);
+  void Report(const LocalOp& op, local::State state, const engine::OpChanged* change,
+              uint64_t answers);
+  std::string Awaited(engine::ClusterSet clusters) const;
+
+  const Surroundings around_;
+  const config::Run config_;
+  const Roster roster_;
+  const engine::ClusterId self_;
+  const engine::Hash256 algorithm_digest_;
+  DurableFile file_;
+  RunNetwork network_;
+  engine::Incarnation engine_incarnation_;
+
+  std::unique_ptr<engine::Engine> engine_;
+  std::deque<engine::Event> events_;
+  bool driving_ = false;
+  loop::TimerId timer_ = 0;
+  loop::TimerId persist_timer_ = 0;
+
+  std::shared_ptr<const schema::Schema> schema_;  // shared with endpoint and workers
+  std::shared_ptr<const schema::Layout> layout_;  // shared with sessions and workers
+  std::shared_ptr<endpoint::LocalEndpoint> endpoint_;  // shared with tasks on workers
+  std::shared_ptr<outer::OuterState> outer_;           // shared with tasks on workers
+  std::unique_ptr<exchange::Exchange> exchange_;
+  std::vector<bool> adopted_;  // by fragment: a value of the run is here
+
+  std::optional<LocalTrainer> trainer_;
+  bool checking_ready_ = false;
+
+  // A refused join waits for the other side's words, so that the difference can be named.
+  std::optional<engine::JoinRefused> refused_;
+  std::map<engine::ClusterId, wan::v1::SchemaDetail> details_;  // newest of each peer
+  // A run that cannot go on.
+  std::optional<engine::Fatal> fatal_;
+  std::string failure_;
+  loop::TimerId detail_timer_ = 0;
+
+  bool draining_ = false;
+  bool residual_lost_ = false;
+  bool finished_ = false;
+  int bad_chunks_ = 0;
+  std::string stall_reason_;
+  uint64_t rounds_committed_ = 0;
+  uint64_t rounds_excluded_ = 0;
+  uint64_t chunk_bytes_received_ = 0;
+  std::vector<double> last_round_s_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // tasks hold a weak reference
+};
+
+}  // namespace causeway::run
+
+#endif  // CAUSEWAY_DAEMON_RUN_RUN_H_

@@ -1,0 +1,113 @@
+// A run's side towards other gateways: what arrives is checked against the run and handed on.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/observe/events.h"
+#include "daemon/run/message_codec.h"
+#include "daemon/run/run.h"
+
+namespace causeway::run {
+namespace {
+
+namespace event = observe::event;
+
+constexpr int kChunkIndicesMax = 1 << 16;
+
+engine::Hash256 ReadHash(const std::string& bytes) {
+  engine::Hash256 out{};
+  if (bytes.size() == out.size()) std::copy(bytes.begin(), bytes.end(), out.begin());
+  return out;
+}
+
+engine::StateId ReadState(const wan::v1::StateId& in) {
+  return {in.lineage(), in.round(), ReadHash(in.chain())};
+}
+
+}  // namespace
+
+void Run::OnPeerUp(const std::string& cluster, uint64_t incarnation) {
+  const engine::ClusterId peer = *roster_.Find(cluster);
+  network_.OnPeerUp(peer, incarnation, [this, peer](const exchange::ChunkAddress& address) {
+    if (exchange_ && address.kind == exchange::ChunkKind::kContribution) {
+      exchange_->rounds(address.fragment).SendAgain(peer, address.round, {address.index});
+    }
+  });
+  Drive(engine::PeerConnected{peer});
+}
+
+void Run::OnPeerDown(const std::string& cluster) {
+  const engine::ClusterId peer = *roster_.Find(cluster);
+  network_.OnPeerDown(peer);
+  if (exchange_) exchange_->OnPeerDown(peer);
+  Drive(engine::PeerDisconnected{peer});
+}
+
+void Run::OnProgress(const std::string& cluster) {
+  const engine::ClusterId peer = *roster_.Find(cluster);
+  const engine::Incarnation incarnation = network_.engine_incarnation(peer);
+  if (incarnation != 0) Drive(engine::Progress{peer, incarnation});
+}
+
+void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& message) {
+  using Body = wan::v1::RunMessage;
+  const engine::ClusterId from = *roster_.Find(cluster);
+  const size_t fragments = exchange_ ? exchange_->size() : 0;
+  switch (message.body_case()) {
+    case Body::kSchemaDetail:
+      OnSchemaDetail(from, message.schema_detail());
+      return;
+    case Body::kHashDetail:
+      OnHashDetail(from, message.hash_detail());
+      return;
+    case Body::kChunkRequest: {
+      const wan::v1::ChunkRequest& request = message.chunk_request();
+      if (request.fragment() >= fragments || request.indices_size() > kChunkIndicesMax) return;
+      exchange_->rounds(request.fragment())
+          .SendAgain(from, request.round(), {request.indices().begin(), request.indices().end()});
+      return;
+    }
+    case Body::kStateRequest:
+      if (message.state_request().fragment() >= fragments) return;
+      exchange_->state(message.state_request().fragment())
+          .OnRequest(from, ReadState(message.state_request().state()));
+      return;
+    case Body::kStateOffer: {
+      const wan::v1::StateOffer& offer = message.state_offer();
+      if (offer.fragment() >= fragments) return;
+      exchange_->state(offer.fragment())
+          .OnOffer(from, ReadState(offer.state()), offer.found(), ReadHash(offer.state_hash()));
+      return;
+    }
+    default:
+      break;
+  }
+  absl::StatusOr<engine::Envelope> envelope = DecodeEnvelope(roster_, message);
+  if (!envelope.ok()) {
+    around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
+    around_.log->Warning(event::kPeerRefused, {{"run", name()}, {"peer", cluster}},
+                         absl::StrCat("message dropped: ", envelope.status().message()));
+    return;
+  }
+  network_.NoteEngine(from, envelope->header.from_incarnation);
+  Drive(engine::Received{from, *std::move(envelope)});
+}
+
+void Run::OnChunk(const std::string& cluster, const transport::ChunkHeader& header,
+                  memory::Buffer payload) {
+  const engine::ClusterId from = *roster_.Find(cluster);
+  std::optional<exchange::ChunkAddress> address = network_.Address(header);
+  if (!exchange_ || !address) {
+    network_.ReturnCredit(from, payload.size());
+    return;
+  }
+  chunk_bytes_received_ += payload.size();
+  around_.metrics->payload_bytes.With({name(), "received"}).Add(static_cast<double>(payload.size()));
+  exchange_->OnChunk(from, *address, std::move(payload));
+}
+
+void Run::OnChunkDone(const std::string& cluster, const transport::ChunkHeader& header,
+                      const absl::Status& status) {
+  network_.OnChunkDone(*roster_.Find(cluster), header, status);
+}
+
+}  // namespace causeway::run

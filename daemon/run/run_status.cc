@@ -1,0 +1,77 @@
+// A run as `causeway status` shows it.
+#include "daemon/run/algorithm.h"
+#include "daemon/run/run.h"
+#include "proto/admin.pb.h"
+
+namespace causeway::run {
+namespace {
+
+const char* StateOf(engine::Phase phase) {
+  switch (phase) {
+    case engine::Phase::kForming:
+    case engine::Phase::kJoining:
+      return "forming";
+    case engine::Phase::kChanging:
+    case engine::Phase::kActive:
+      return "running";
+    case engine::Phase::kStalled:
+      return "stalled";
+    case engine::Phase::kStopped:
+      return "failed";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Run::FillStatus(admin::v1::RunStatus* out) const {
+  out->set_name(name());
+  out->set_rule(RuleName(config_.algorithm.rule));
+  out->set_codec(CodecOf(config_.codec).ToString());
+  out->set_local_steps(config_.algorithm.local_steps);
+  out->set_trainers(trainer_ ? 1 : 0);
+  out->set_rounds_committed(rounds_committed_);
+  out->set_rounds_excluded(rounds_excluded_);
+  out->set_wire_bytes_sent(network_.chunk_bytes_sent());
+  out->set_wire_bytes_received(chunk_bytes_received_);
+  out->set_residual_lost(residual_lost_);
+  if (!engine_ || !failure_.empty()) {
+    out->set_state("failed");
+    out->set_detail(failure_);
+    return;
+  }
+  const engine::Status status = engine_->Snapshot();
+  out->set_state(!trainer_ ? (finished_ ? "finished" : "waiting-for-trainers")
+                           : StateOf(status.phase));
+  out->set_detail(stall_reason_.empty() ? status.reason : stall_reason_);
+  if (status.record) {
+    out->set_epoch(engine::ToString(status.record->epoch));
+    for (const std::string& member : roster_.Names(status.record->members)) {
+      out->add_members(member);
+    }
+  }
+  for (const std::string& cluster : roster_.Names(status.awaited)) out->add_awaited(cluster);
+  if (!exchange_) return;
+  out->set_elements(layout_->elements());
+  for (engine::FragmentId f = 0; f < exchange_->size(); ++f) {
+    const exchange::FragmentProgress progress = exchange_->rounds(f).Progress();
+    admin::v1::FragmentStatus* fragment = out->add_fragments();
+    fragment->set_fragment(f);
+    fragment->set_round(exchange_->state(f).committed().round);
+    fragment->set_phase(progress.phase);
+    fragment->set_chunks_total(progress.chunks_total);
+    fragment->set_chunks_reduced(progress.chunks_reduced);
+    fragment->set_last_round_s(last_round_s_[f]);
+    if (f < status.fragments.size()) {
+      const engine::FragmentStatus& known = status.fragments[f];
+      const engine::ClusterSet missing = known.phase == engine::RoundPhase::kComplete
+                                             ? known.contributors - known.completed
+                                             : known.contributors - known.announced;
+      if (known.phase != engine::RoundPhase::kIdle) {
+        for (const std::string& cluster : roster_.Names(missing)) fragment->add_awaited(cluster);
+      }
+    }
+  }
+}
+
+}  // namespace causeway::run
