@@ -14,7 +14,7 @@ namespace causeway::config {
 
 inline constexpr int kPeersMax = 63;
 inline constexpr int kRunsMax = 64;
-inline constexpr int kLanesMax = 64;
+inline constexpr int kLanesMax = 32;  // as daemon/transport/limits.h, per peer
 inline constexpr int kWorkersMax = 256;
 inline constexpr int kFragmentsMax = 256;  // as proto/local_protocol.h
 inline constexpr int kDeniedKeysMax = 1024;
@@ -70,7 +70,8 @@ struct Run {
 struct Config {
   std::string cluster;
   std::string listen = "[::]:7443";
-  std::string domain = "causeway";  // of the identities: spiffe://<domain>/gateway/<cluster>
+  std::string domain =
+      "causeway.internal";  // of the identities: spiffe://<domain>/gateway/<cluster>
   Tls tls;
   std::vector<Peer> peers;
   Trainers trainers;

@@ -18,14 +18,15 @@
 namespace causeway::config {
 namespace {
 
-std::string Format(const std::string& file, const std::vector<Diagnostic>& found) {
+std::string Format(const std::string& file, const std::vector<Diagnostic>& found,
+                   const char* severity) {
   std::string text;
   for (const Diagnostic& diagnostic : found) {
     absl::StrAppend(&text, file, ":");
     if (diagnostic.line > 0) {
       absl::StrAppend(&text, diagnostic.line, ":", diagnostic.column, ":");
     }
-    absl::StrAppend(&text, " ", diagnostic.key, diagnostic.key.empty() ? "" : ": ",
+    absl::StrAppend(&text, " ", severity, diagnostic.key, diagnostic.key.empty() ? "" : ": ",
                     diagnostic.message, "\n");
   }
   return text;
@@ -37,9 +38,10 @@ void Sort(std::vector<Diagnostic>& found) {
   });
 }
 
-ParseResult Failure(const std::string& path, std::string message) {
+ParseResult Failure(const std::string& path, int error, std::string message) {
   ParseResult result;
   result.file = path;
+  result.read_errno = error;
   result.errors.push_back({0, 0, "", std::move(message)});
   return result;
 }
@@ -69,8 +71,8 @@ int ReadBounded(int descriptor, std::string* text) {
 
 }  // namespace
 
-std::string ParseResult::ErrorText() const { return Format(file, errors); }
-std::string ParseResult::WarningText() const { return Format(file, warnings); }
+std::string ParseResult::ErrorText() const { return Format(file, errors, ""); }
+std::string ParseResult::WarningText() const { return Format(file, warnings, "warning: "); }
 
 ParseResult ParseText(std::string_view text, std::string_view name, const ParseOptions& options) {
   ParseResult result;
@@ -98,17 +100,17 @@ ParseResult ParseText(std::string_view text, std::string_view name, const ParseO
 
 ParseResult Parse(const std::string& path, const ParseOptions& options) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return Failure(path, strerror(errno));
+  if (descriptor < 0) return Failure(path, errno, strerror(errno));
   std::string text;
   struct stat info;
   int error = fstat(descriptor, &info) == 0 ? 0 : errno;
   const bool directory = error == 0 && S_ISDIR(info.st_mode);
   if (error == 0 && !directory) error = ReadBounded(descriptor, &text);
   close(descriptor);
-  if (directory) return Failure(path, "is a directory, not a file");
-  if (error != 0) return Failure(path, strerror(error));
+  if (directory) return Failure(path, EISDIR, "is a directory, not a file");
+  if (error != 0) return Failure(path, error, strerror(error));
   if (text.size() > kFileBytesMax) {
-    return Failure(path, absl::StrCat("larger than ", kFileBytesMax, " bytes"));
+    return Failure(path, EFBIG, absl::StrCat("larger than ", kFileBytesMax, " bytes"));
   }
   return ParseText(text, path, options);
 }

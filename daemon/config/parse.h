@@ -35,10 +35,12 @@ struct ParseResult {
   std::optional<Config> config;      // set exactly when there are no errors
   std::vector<Diagnostic> errors;    // in the file's order
   std::vector<Diagnostic> warnings;  // legal, yet probably not what was meant
+  int read_errno = 0;                // why the file itself could not be read; 0: it was
 
   bool ok() const { return config.has_value(); }
   // "file:line:column: key: message", a line per error; empty without errors.
   std::string ErrorText() const;
+  // The same with "warning: " before the key.
   std::string WarningText() const;
 };
 

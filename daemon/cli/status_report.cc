@@ -1,0 +1,142 @@
+#include "daemon/cli/status_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/table.h"
+#include "daemon/config/scalars.h"
+#include "proto/admin.pb.h"
+
+namespace causeway::cli {
+namespace {
+
+using admin::v1::FragmentStatus;
+using admin::v1::PeerStatus;
+using admin::v1::RunStatus;
+using admin::v1::StatusReply;
+using config::FormatSizeBytes;
+
+std::string Bytes(uint64_t bytes) { return FormatSizeBytes(static_cast<int64_t>(bytes)); }
+
+template <typename Words>
+std::string List(const Words& words) {
+  return words.empty() ? "-" : absl::StrJoin(words, ", ");
+}
+
+std::string Plural(uint64_t count, const std::string& noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+std::string Head(const StatusReply& status) {
+  std::string line = absl::StrCat(status.cluster(), "  causeway ", status.software(), "  up ",
+                                  FormatSeconds(status.uptime_s()), "  ",
+                                  Plural(status.trainers(), "trainer"), " attached");
+  if (status.draining()) absl::StrAppend(&line, "  DRAINING");
+  return Printable(line) + "\n";
+}
+
+std::string Memory(const StatusReply& status) {
+  const admin::v1::MemoryStatus& memory = status.memory();
+  std::string line =
+      absl::StrCat("memory ", Bytes(memory.used_bytes()), " of ", Bytes(memory.budget_bytes()),
+                   " (peak ", Bytes(memory.peak_bytes()), ")");
+  std::vector<std::pair<uint64_t, std::string>> accounts;
+  for (const auto& [name, bytes] : memory.used_by()) {
+    if (bytes > 0) accounts.emplace_back(bytes, name);
+  }
+  std::sort(accounts.rbegin(), accounts.rend());
+  const char* separator = ": ";
+  for (const auto& [bytes, name] : accounts) {
+    absl::StrAppend(&line, std::exchange(separator, ", "), name, " ", Bytes(bytes));
+  }
+  return Printable(line) + "\n";
+}
+
+std::string CertificateEnd(const PeerStatus& peer, int64_t now_s) {
+  if (peer.certificate_not_after_unix_s() == 0) return "-";
+  const int64_t left_s = peer.certificate_not_after_unix_s() - now_s;
+  return left_s < 0 ? "EXPIRED" : absl::StrCat("in ", FormatSeconds(static_cast<double>(left_s)));
+}
+
+std::string Peers(const StatusReply& status, int64_t now_s) {
+  Table table({"PEER", "STATE", "ADDRESS", "DIALLED BY", "LANES", "RTT", "SILENT", "SENT",
+               "RECEIVED", "RESENT", "CERTIFICATE ENDS"});
+  for (const PeerStatus& peer : status.peers()) {
+    const bool up = peer.state() == "up";
+    table.Add({peer.cluster(), peer.state(), peer.address().empty() ? "-" : peer.address(),
+               peer.dialled_by().empty() ? "-" : peer.dialled_by(),
+               absl::StrCat(peer.lanes_up(), "/", peer.lanes_wanted()),
+               peer.rtt_ms() > 0 ? absl::StrFormat("%.1f ms", peer.rtt_ms()) : "-",
+               up ? FormatSeconds(peer.silent_s()) : "-", Bytes(peer.payload_bytes_sent()),
+               Bytes(peer.payload_bytes_received()), absl::StrCat(peer.chunks_resent()),
+               CertificateEnd(peer, now_s)});
+  }
+  if (table.empty()) return "no peers configured\n";
+  std::string text = table.Format();
+  for (const PeerStatus& peer : status.peers()) {
+    if (peer.last_error().empty() || peer.state() == "up") continue;
+    absl::StrAppend(&text, "  ", Printable(peer.cluster()), ": ", Printable(peer.last_error()),
+                    "\n");
+  }
+  return text;
+}
+
+std::string FragmentProgress(const FragmentStatus& fragment) {
+  if (fragment.chunks_total() == 0 || fragment.phase() == "idle") return "-";
+  return absl::StrCat(fragment.chunks_reduced(), "/", fragment.chunks_total(), " chunks");
+}
+
+std::string Fragments(const RunStatus& run) {
+  Table table({"  FRAGMENT", "ROUND", "PHASE", "PROGRESS", "LAST ROUND", "WAITS FOR"});
+  for (const FragmentStatus& fragment : run.fragments()) {
+    table.Add(
+        {absl::StrCat("  ", fragment.fragment()), absl::StrCat(fragment.round()), fragment.phase(),
+         FragmentProgress(fragment),
+         fragment.last_round_s() > 0 ? absl::StrFormat("%.2fs", fragment.last_round_s()) : "-",
+         List(fragment.awaited())});
+  }
+  return table.empty() ? "" : table.Format();
+}
+
+std::string Run(const RunStatus& run) {
+  std::string text = absl::StrCat("run ", run.name(), ": ", run.state());
+  if (!run.detail().empty()) absl::StrAppend(&text, " (", run.detail(), ")");
+  if (!run.awaited().empty()) absl::StrAppend(&text, "; waits for ", List(run.awaited()));
+  text = Printable(text);
+  absl::StrAppend(
+      &text, "\n  ",
+      Printable(absl::StrCat(
+          "clusters ", List(run.members()), "; epoch ", run.epoch().empty() ? "-" : run.epoch(),
+          "; ", run.rule(), ", ", run.codec(), ", ", Plural(run.local_steps(), "local step"), "; ",
+          FormatCount(run.elements()), " elements; ", Plural(run.trainers(), "trainer"))),
+      "\n  ", Plural(run.rounds_committed(), "round"), " committed, ", run.rounds_excluded(),
+      " without this cluster; sent ", Bytes(run.wire_bytes_sent()), ", received ",
+      Bytes(run.wire_bytes_received()), "\n");
+  if (run.residual_lost()) {
+    absl::StrAppend(&text, "  this gateway restarted: its error feedback began again at zero\n");
+  }
+  return text + Fragments(run);
+}
+
+}  // namespace
+
+std::string FormatStatus(const StatusReply& status, int64_t now_s) {
+  std::string text = Head(status) + Memory(status) + "\n" + Peers(status, now_s);
+  if (status.runs().empty()) absl::StrAppend(&text, "\nno runs configured\n");
+  for (const RunStatus& run : status.runs()) absl::StrAppend(&text, "\n", Run(run));
+  return text;
+}
+
+std::string FormatStatusJson(const StatusReply& status) {
+  JsonWriter json;
+  WriteMessage(status, &json);
+  return json.text() + "\n";
+}
+
+}  // namespace causeway::cli
