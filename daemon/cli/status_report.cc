@@ -29,10 +29,6 @@ std::string List(const Words& words) {
   return words.empty() ? "-" : absl::StrJoin(words, ", ");
 }
 
-std::string Plural(uint64_t count, const std::string& noun) {
-  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 std::string Head(const StatusReply& status) {
   std::string line = absl::StrCat(status.cluster(), "  causeway ", status.software(), "  up ",
                                   FormatSeconds(status.uptime_s()), "  ",

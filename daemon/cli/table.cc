@@ -42,6 +42,10 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string Plural(uint64_t count, const std::string& noun) {
+  return absl::StrCat(FormatCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
 std::string FormatSeconds(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "-";
   if (seconds < 10) return absl::StrFormat("%.1fs", seconds);

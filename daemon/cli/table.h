@@ -21,7 +21,8 @@ class Table {
 };
 
 std::string Printable(std::string text);
-std::string FormatCount(uint64_t count);    // 25,000,000
-std::string FormatSeconds(double seconds);  // 0.4s, 35s, 2m 5s, 3h 10m, 12d 3h
+std::string FormatCount(uint64_t count);                      // 25,000,000
+std::string Plural(uint64_t count, const std::string& noun);  // 1 round, 2 rounds
+std::string FormatSeconds(double seconds);                    // 0.4s, 35s, 2m 5s, 3h 10m, 12d 3h
 
 }  // namespace causeway::cli
