@@ -150,6 +150,9 @@ class TransportListener {
                            const absl::Status& status) = 0;
   // Something arrived from the peer (heartbeats count); at most every peer_timeout / 20.
   virtual void OnProgress(const std::string& peer) = 0;
+  // One lane of a live link ended; its chunks go over the others and it is dialled again. For the
+  // log.
+  virtual void OnLaneBroken(const std::string& peer, int lane, const absl::Status& reason) = 0;
   // A stream was refused before or at its hello: for the log. `peer` is empty where no identity was
   // proven.
   virtual void OnRefused(const std::string& remote, const std::string& peer,

@@ -1,0 +1,71 @@
+// gRPC's keepalive is only the last resort, for a process that lost its poller: its pings queue
+// behind bulk, so a short time-out would evict a busy slow link. Heartbeats and progress (Link,
+// Lane) find what is dead.
+#include "daemon/transport/channel.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+
+#include "daemon/transport/limits.h"
+
+namespace causeway::transport {
+namespace {
+
+constexpr int kMessageBytesMax =
+    static_cast<int>(std::max(kLaneFrameBytesMax, kControlFrameBytesMax));
+constexpr int kMetadataBytesMax = 8 << 10;
+constexpr int kKeepaliveTimeMs = 30'000;
+constexpr int kPingIntervalMinMs = 10'000;  // what the server tolerates
+constexpr int kConnectionIdleMs = 30'000;   // a connection without streams, such as an idle probe's
+constexpr absl::Duration kKeepaliveTimeoutMin = absl::Seconds(20);
+
+int KeepaliveTimeoutMs(absl::Duration peer_timeout) {
+  return static_cast<int>(
+      absl::ToInt64Milliseconds(std::max(kKeepaliveTimeoutMin, 2 * peer_timeout)));
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMs(peer_timeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  arguments.SetMaxSendMessageSize(kMessageBytesMax);
+  std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(peer.address, peer.credentials, arguments);
+  channel->GetState(/*try_to_connect=*/true);
+  return channel;
+}
+
+void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
+                     absl::Duration hello_timeout) {
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.SetMaxSendMessageSize(kMessageBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // A second gateway on the same port is an error, not a partner that takes half the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kConnectionIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(hello_timeout)));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMs(peer_timeout));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kPingIntervalMinMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+}
+
+}  // namespace causeway::transport

@@ -1,0 +1,364 @@
+// Bounds are enforced where the caller is: counters that the poller decrements, so that a refusal
+// is an answer and not an event. Stopping: links end, the server shuts down, streams drain, then
+// the queue.
+#include "daemon/transport/core.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "daemon/transport/channel.h"
+#include "daemon/transport/frames.h"
+#include "proto/wan.pb.h"
+
+namespace causeway::transport {
+namespace {
+
+constexpr absl::Duration kPeerTimeoutMin = absl::Milliseconds(100);
+constexpr absl::Duration kPeerTimeoutMax = absl::Minutes(10);
+constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
+
+absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+absl::Status CheckPeers(const TransportConfig& config) {
+  if (config.peers.size() > static_cast<size_t>(kPeersMax)) {
+    return Invalid(absl::StrCat("peers: ", config.peers.size(), ", limit ", kPeersMax));
+  }
+  std::set<std::string> names = {config.cluster};
+  int64_t lanes = 0;
+  for (const PeerConfig& peer : config.peers) {
+    if (peer.cluster.empty() || peer.cluster.size() > kNameBytesMax) {
+      return Invalid("peers: a cluster name is empty or too long");
+    }
+    if (!names.insert(peer.cluster).second) {
+      return Invalid(
+          absl::StrCat("peers: cluster ", peer.cluster, " twice, or this cluster itself"));
+    }
+    if (peer.address.empty()) continue;
+    if (peer.credentials == nullptr) {
+      return Invalid(
+          absl::StrCat("peers: cluster ", peer.cluster, " has an address but no credentials"));
+    }
+    lanes += config.lanes;
+  }
+  if (lanes > config.lanes_total_max) {
+    return Invalid(absl::StrCat("lanes: ", config.lanes, " to each dialled peer are ", lanes,
+                                ", above lanes_total_max ", config.lanes_total_max));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckConfig(const TransportConfig& config) {
+  if (config.cluster.empty() || config.cluster.size() > kNameBytesMax) {
+    return Invalid("cluster: empty or too long");
+  }
+  if (config.incarnation == 0) return Invalid("incarnation: must not be 0");
+  if (config.software.size() > kTextBytesMax) return Invalid("software: too long");
+  if (!config.identity) return Invalid("identity: missing");
+  if (!config.listen.empty() && config.server_credentials == nullptr) {
+    return Invalid("server_credentials: missing");
+  }
+  if (config.lanes < 1 || config.lanes > kLanesPerPeerMax) {
+    return Invalid(absl::StrCat("lanes: ", config.lanes, " is outside 1 to ", kLanesPerPeerMax));
+  }
+  if (config.peer_timeout < kPeerTimeoutMin || config.peer_timeout > kPeerTimeoutMax) {
+    return Invalid(absl::StrCat("peer_timeout: ", absl::FormatDuration(config.peer_timeout),
+                                " is outside ", absl::FormatDuration(kPeerTimeoutMin), " to ",
+                                absl::FormatDuration(kPeerTimeoutMax)));
+  }
+  if (config.version_min == 0 || config.version_min > config.version_max) {
+    return Invalid("version_min, version_max: no window");
+  }
+  return CheckPeers(config);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Create(TransportConfig config,
+                                                             memory::BufferPool* pool,
+                                                             TransportListener* listener) {
+  if (absl::Status check = CheckConfig(config); !check.ok()) {
+    return absl::Status(check.code(), absl::StrCat("transport: ", check.message()));
+  }
+  return std::unique_ptr<Transport>(new Core(std::move(config), pool, listener));
+}
+
+Core::Core(TransportConfig config, memory::BufferPool* pool, TransportListener* listener)
+    : config_(std::move(config)), pool_(pool), listener_(listener) {
+  for (const PeerConfig& peer : config_.peers) entries_[peer.cluster];
+}
+
+Core::~Core() { Stop(); }
+
+absl::Status Core::Listen() {
+  grpc::EnableDefaultHealthCheckService(true);
+  service_ = std::make_unique<grpc::AsyncGenericService>();
+  grpc::ServerBuilder builder;
+  const LinkTimes times(config_.peer_timeout);
+  ConfigureServer(builder, times.peer_timeout, times.hello_timeout);
+  builder.AddListeningPort(config_.listen, config_.server_credentials, &port_);
+  builder.RegisterAsyncGenericService(service_.get());
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  grpc::ServerCompletionQueue* server_queue = queue.get();
+  poller_ = std::make_unique<Poller>(std::move(queue));
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port_ == 0) {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    poller_->Shutdown();
+    server_ = nullptr;
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", config_.listen,
+                                               ": the address is in use or not of this host"));
+  }
+  shared_ = std::make_unique<Shared>(config_, *pool_, *listener_, *poller_);
+  greeter_ = std::make_unique<Greeter>(*shared_, [this](const std::string& cluster) {
+    Entry* entry = Find(cluster);
+    return entry == nullptr ? nullptr : entry->peer.get();
+  });
+  acceptor_ =
+      std::make_unique<StreamAcceptor>(shared_->streams, *service_, *server_queue, *greeter_);
+  return absl::OkStatus();
+}
+
+absl::Status Core::Start() {
+  if (started_) return absl::FailedPreconditionError("transport: already started");
+  if (!config_.listen.empty()) {
+    if (absl::Status listening = Listen(); !listening.ok()) return listening;
+  } else {
+    poller_ = std::make_unique<Poller>(std::make_unique<grpc::CompletionQueue>());
+    shared_ = std::make_unique<Shared>(config_, *pool_, *listener_, *poller_);
+  }
+  const absl::Time now = MonotonicNow();
+  for (const PeerConfig& peer : config_.peers) {
+    Entry& entry = entries_[peer.cluster];
+    entry.peer = std::make_unique<Peer>(*shared_, peer, entry.front, now);
+  }
+  if (acceptor_ != nullptr) acceptor_->AcceptNext();
+  started_ = true;
+  poller_->Start(
+      shared_->times.tick, [this] { Tick(); }, [this] { Settle(); });
+  return absl::OkStatus();
+}
+
+void Core::Tick() {
+  const absl::Time now = MonotonicNow();
+  shared_->streams.Tick(now);
+  for (auto& [name, entry] : entries_) {
+    entry.peer->Tick(now);
+    if (shared_->draining) entry.peer->Drain();
+  }
+}
+
+void Core::Settle() {
+  // What is buried may bury more as it goes.
+  while (!shared_->graveyard.empty()) std::exchange(shared_->graveyard, {}).clear();
+}
+
+bool Core::RunOnPoller(std::function<void()> task) {
+  if (poller_ == nullptr) return false;
+  if (poller_->OnThread()) {
+    task();
+    return true;
+  }
+  // Shared: the poller may still be inside Notify when the waiter goes on.
+  auto done = std::make_shared<absl::Notification>();
+  if (!poller_->Post([&task, done] {
+        task();
+        done->Notify();
+      })) {
+    return false;
+  }
+  done->WaitForNotification();
+  return true;
+}
+
+void Core::Drain(absl::Duration limit) {
+  const absl::Time deadline = MonotonicNow() + limit;
+  if (!RunOnPoller([this] { shared_->draining = true; })) return;
+  for (;;) {
+    bool linked = false;
+    if (!RunOnPoller([this, &linked] {
+          for (auto& [name, entry] : entries_) linked = linked || entry.peer->linked();
+          linked = linked || shared_->streams.parting();
+        })) {
+      return;
+    }
+    if (!linked || MonotonicNow() >= deadline) return;
+    absl::SleepFor(kDrainPoll);
+  }
+}
+
+void Core::Stop() {
+  if (!started_ || stopped_) return;
+  TransportStatus last = Status();
+  {
+    absl::MutexLock lock(&status_mutex_);
+    last_status_ = std::move(last);
+  }
+  stopped_ = true;
+  RunOnPoller([this] {
+    shared_->draining = true;
+    for (auto& [name, entry] : entries_) entry.peer->Stop();
+    shared_->streams.CancelAll();
+  });
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  // Every operation returns once cancelled; new streams can no longer come.
+  for (bool empty = false; !empty;) {
+    RunOnPoller([this, &empty] {
+      shared_->streams.CancelAll();
+      empty = shared_->streams.empty();
+    });
+    if (!empty) absl::SleepFor(kDrainPoll);
+  }
+  poller_->Shutdown();
+  Settle();
+  for (auto& [name, entry] : entries_) entry.peer.reset();
+  greeter_.reset();
+}
+
+Core::Entry* Core::Find(const std::string& peer) {
+  auto found = entries_.find(peer);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<Core::Entry*> Core::FindLinked(const std::string& peer) {
+  Entry* entry = Find(peer);
+  if (entry == nullptr)
+    return absl::NotFoundError(absl::StrCat("cluster ", peer, " is not a configured peer"));
+  if (entry->front.link == 0)
+    return absl::UnavailableError(absl::StrCat("no link to cluster ", peer));
+  return entry;
+}
+
+absl::Status Core::SendRunMessage(const std::string& peer, const wan::v1::RunMessage& message) {
+  absl::StatusOr<Entry*> entry = FindLinked(peer);
+  if (!entry.ok()) return entry.status();
+  PeerFront& front = (*entry)->front;
+  const uint64_t link = front.link;
+  std::string bytes = EncodeRunMessage(message);
+  const size_t size = bytes.size();
+  if (size > kControlFrameBytesMax) {
+    return Invalid(absl::StrCat("a run message of ", size, " bytes is above the limit of ",
+                                kControlFrameBytesMax));
+  }
+  if (front.control_bytes.fetch_add(size) + size > kControlQueueBytesMax) {
+    front.control_bytes -= size;
+    return absl::ResourceExhaustedError(absl::StrCat("more than ", kControlQueueBytesMax,
+                                                     " bytes of messages wait for cluster ", peer));
+  }
+  Peer* target = (*entry)->peer.get();
+  if (!poller_->Post([target, link, frame = ToByteBuffer(std::move(bytes))]() mutable {
+        target->SendRunMessage(link, std::move(frame));
+      })) {
+    return absl::UnavailableError("the transport is stopped");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Core::SendChunk(const std::string& peer, const ChunkHeader& header,
+                             memory::SharedBuffer payload, uint64_t priority) {
+  absl::StatusOr<Entry*> entry = FindLinked(peer);
+  if (!entry.ok()) return entry.status();
+  if (payload.size() > kChunkBytesMax || header.run.empty() || header.run.size() > kNameBytesMax ||
+      header.epoch.candidate.size() > kNameBytesMax) {
+    return Invalid(absl::StrCat("a chunk of ", payload.size(), " bytes for run '", header.run,
+                                "' is above a limit (", kChunkBytesMax, " bytes, names of ",
+                                kNameBytesMax, ") or names no run"));
+  }
+  PeerFront& front = (*entry)->front;
+  const uint64_t link = front.link;
+  if (front.chunks.fetch_add(1) + 1 > kChunksQueuedMax) {
+    --front.chunks;
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kChunksQueuedMax, " chunks wait for cluster ", peer, " already"));
+  }
+  OutgoingChunk chunk;
+  chunk.header = header;
+  chunk.payload = std::move(payload);
+  chunk.priority = priority;
+  Peer* target = (*entry)->peer.get();
+  if (!poller_->Post([target, link, chunk = std::move(chunk)]() mutable {
+        target->SendChunk(link, std::move(chunk));
+      })) {
+    return absl::UnavailableError("the transport is stopped");
+  }
+  return absl::OkStatus();
+}
+
+void Core::CancelChunks(const std::string& peer, std::function<bool(const ChunkHeader&)> matches) {
+  Entry* entry = Find(peer);
+  if (entry == nullptr || poller_ == nullptr) return;
+  poller_->Post([target = entry->peer.get(), matches = std::move(matches)] {
+    target->CancelChunks(matches);
+  });
+}
+
+absl::Status Core::SetWindow(const std::string& peer, const std::string& run, uint64_t bytes) {
+  Entry* entry = Find(peer);
+  if (entry == nullptr)
+    return absl::NotFoundError(absl::StrCat("cluster ", peer, " is not a configured peer"));
+  if (run.empty() || run.size() > kNameBytesMax)
+    return Invalid("window: the run's name is empty or too long");
+  if (bytes != 0 && (bytes < kWindowBytesMin || bytes > kWindowBytesMax)) {
+    return Invalid(absl::StrCat("window of ", bytes, " bytes for run ", run, " is outside ",
+                                kWindowBytesMin, " to ", kWindowBytesMax));
+  }
+  {
+    absl::MutexLock lock(&windows_mutex_);
+    if (bytes == 0) {
+      entry->windows.erase(run);
+    } else if (entry->windows.size() >= static_cast<size_t>(kRunsPerPeerMax) &&
+               entry->windows.count(run) == 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(kRunsPerPeerMax, " runs have windows for cluster ", peer, " already"));
+    } else {
+      entry->windows.insert(run);
+    }
+  }
+  if (poller_ == nullptr ||
+      !poller_->Post([target = entry->peer.get(), run, bytes] { target->SetWindow(run, bytes); })) {
+    return absl::UnavailableError("the transport is not running");
+  }
+  return absl::OkStatus();
+}
+
+void Core::ReturnCredit(const std::string& peer, const std::string& run, uint64_t payload_bytes) {
+  Entry* entry = Find(peer);
+  if (entry == nullptr || poller_ == nullptr) return;
+  poller_->Post([target = entry->peer.get(), run, payload_bytes] {
+    target->ReturnCredit(run, payload_bytes);
+  });
+}
+
+void Core::Disconnect(const std::string& peer, const absl::Status& reason, absl::Duration pause) {
+  Entry* entry = Find(peer);
+  if (entry == nullptr || poller_ == nullptr) return;
+  poller_->Post([target = entry->peer.get(), reason, pause] {
+    target->Disconnect(reason, MonotonicNow() + pause);
+  });
+}
+
+TransportStatus Core::StatusOnPoller() {
+  TransportStatus status;
+  const absl::Time now = MonotonicNow();
+  if (port_ != 0) status.listening = absl::StrCat(config_.listen, " (port ", port_, ")");
+  if (greeter_ != nullptr) {
+    status.streams_refused = greeter_->refused();
+    status.streams_pending = greeter_->pending();
+  }
+  for (auto& [name, entry] : entries_) status.peers.push_back(entry.peer->Status(now));
+  return status;
+}
+
+TransportStatus Core::Status() {
+  TransportStatus status;
+  if (RunOnPoller([this, &status] { status = StatusOnPoller(); })) return status;
+  absl::MutexLock lock(&status_mutex_);
+  return last_status_;
+}
+
+}  // namespace causeway::transport

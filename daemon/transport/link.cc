@@ -1,0 +1,360 @@
+// The control stream: hello, heartbeats, credits, run messages, the end. link_lanes.cc has the
+// lanes.
+#include "daemon/transport/link.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/security/auth_context.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/channel.h"
+#include "daemon/transport/frames.h"
+#include "proto/wan.pb.h"
+
+namespace causeway::transport {
+namespace {
+
+// The first heartbeats are answered at once, so that both sides know the round-trip time early.
+constexpr int kEagerHeartbeats = 4;
+
+absl::Status Prefixed(const std::string& prefix, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+std::string Printable(const std::string& text) {
+  std::string result = text.substr(0, kTextBytesMax);
+  for (char& c : result) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return result;
+}
+
+}  // namespace
+
+Link::Link(Shared& shared, Owner& owner, PeerRecord& peer)
+    : shared_(shared), owner_(owner), peer_(peer), received_numbers_(kChunksInFlightMax) {}
+
+Link::~Link() {
+  if (stream_ != nullptr) stream_->Abandon();
+}
+
+absl::Status Link::CheckHello(const TransportConfig& config, const wan::v1::Hello& hello) {
+  if (hello.cluster().size() > kNameBytesMax || hello.software().size() > kTextBytesMax) {
+    return absl::InvalidArgumentError("hello: a name or text is too long");
+  }
+  if (hello.incarnation() == 0 || hello.link() == 0) {
+    return absl::InvalidArgumentError("hello: incarnation and link must not be 0");
+  }
+  if (std::max(config.version_min, hello.version_min()) >
+      std::min(config.version_max, hello.version_max())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no common protocol version: cluster ", config.cluster, " speaks ", config.version_min,
+        " to ", config.version_max, ", cluster ", hello.cluster(), " speaks ", hello.version_min(),
+        " to ", hello.version_max(), "; upgrade the older gateway"));
+  }
+  return absl::OkStatus();
+}
+
+void Link::Dial(absl::Time now) {
+  dialled_here_ = true;
+  info_.dialled_here = true;
+  received_at_ = ticked_at_ = now;
+  do {
+    info_.link = shared_.random();
+  } while (info_.link == 0);
+  lanes_reserved_ =
+      std::min(shared_.config.lanes, shared_.config.lanes_total_max - shared_.lanes_reserved);
+  shared_.lanes_reserved += lanes_reserved_;
+  // All connections begin at once: waiting in turn costs three round trips a lane.
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(peer_.config, shared_.times.peer_timeout);
+  for (int i = 0; i < lanes_reserved_; ++i) {
+    lane_channels_.push_back(MakeChannel(peer_.config, shared_.times.peer_timeout));
+  }
+  hello_due_ = true;
+  stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);
+  stream_->SetDeadline(now + shared_.times.hello_timeout,
+                       absl::DeadlineExceededError(absl::StrCat(
+                           "no connection and hello from ", peer_.config.address, " within ",
+                           absl::FormatDuration(shared_.times.hello_timeout))));
+}
+
+void Link::Accept(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now) {
+  stream_ = stream;
+  stream_->SetHandler(this);
+  stream_->ClearDeadline();
+  received_at_ = ticked_at_ = now;
+  info_.link = hello.link();
+  lanes_reserved_ =
+      std::min<int>(std::min<uint32_t>(hello.lanes(), kLanesPerPeerMax),
+                    std::max(0, shared_.config.lanes_total_max - shared_.lanes_reserved));
+  shared_.lanes_reserved += lanes_reserved_;
+  lanes_.resize(lanes_reserved_);
+  hello_due_ = true;
+  PumpControl();
+  Up(hello, now);
+}
+
+void Link::OnOpen() { PumpControl(); }
+
+void Link::OnWritten() {
+  control_write_at_ = absl::InfiniteFuture();
+  PumpControl();
+}
+
+void Link::PumpControl() {
+  if (ended_ || stream_ == nullptr || !stream_->writable()) return;
+  std::optional<grpc::ByteBuffer> frame = NextControlFrame();
+  if (!frame.has_value()) return;
+  control_write_at_ = MonotonicNow();
+  stream_->Write(*frame);
+}
+
+std::optional<grpc::ByteBuffer> Link::NextControlFrame() {
+  wan::v1::ControlFrame frame;
+  if (hello_due_) {
+    hello_due_ = false;
+    hello_sent_ = true;
+    hello_sent_at_ = MonotonicNow();
+    wan::v1::Hello& hello = *frame.mutable_hello();
+    hello.set_version_min(shared_.config.version_min);
+    hello.set_version_max(shared_.config.version_max);
+    hello.set_cluster(shared_.config.cluster);
+    hello.set_incarnation(shared_.config.incarnation);
+    hello.set_software(shared_.config.software);
+    hello.set_lanes(static_cast<uint32_t>(lanes_reserved_));
+    hello.set_link(info_.link);
+    return EncodeControl(frame);
+  }
+  if (!up_) return std::nullopt;
+  if (heartbeat_due_) return Heartbeat(MonotonicNow());
+  if (!grants_due_.empty()) {
+    auto grant = grants_due_.begin();
+    frame.mutable_credit()->set_run(grant->first);
+    frame.mutable_credit()->set_granted_bytes(grant->second);
+    grants_due_.erase(grant);
+    return EncodeControl(frame);
+  }
+  if (run_messages_.empty()) return std::nullopt;
+  grpc::ByteBuffer message = std::move(run_messages_.front());
+  run_messages_.pop_front();
+  ++peer_.counters.messages_sent;
+  owner_.OnControlSent(message.Length());
+  return message;
+}
+
+grpc::ByteBuffer Link::Heartbeat(absl::Time now) {
+  heartbeat_due_ = false;
+  heartbeat_at_ = now;
+  wan::v1::ControlFrame frame;
+  wan::v1::Heartbeat& heartbeat = *frame.mutable_heartbeat();
+  heartbeat.set_sequence(rtt_.Sent(now));
+  heartbeat.set_echo(heartbeat_received_);
+  if (heartbeat_received_ != 0) {
+    heartbeat.set_echo_delay_us(
+        static_cast<uint64_t>(absl::ToInt64Microseconds(now - heartbeat_received_at_)));
+  }
+  return EncodeControl(frame);
+}
+
+void Link::OnRead(const grpc::ByteBuffer& buffer) {
+  OnReceived();
+  if (ended_) return;
+  absl::StatusOr<wan::v1::ControlFrame> frame = DecodeControl(buffer);
+  if (!frame.ok()) {
+    OnViolation(frame.status());
+  } else if (frame->has_hello()) {
+    OnHello(frame->hello());
+  } else if (!up_) {
+    OnViolation(absl::FailedPreconditionError("a frame before the hello"));
+  } else {
+    OnFrame(*frame);
+  }
+}
+
+void Link::OnHello(const wan::v1::Hello& hello) {
+  if (up_) {
+    OnViolation(absl::FailedPreconditionError("a second hello"));
+    return;
+  }
+  absl::Status check = CheckHello(shared_.config, hello);
+  if (check.ok()) {
+    absl::StatusOr<std::string> proven = shared_.config.identity(*stream_->auth_context());
+    if (!proven.ok()) {
+      check = proven.status();
+    } else if (*proven != peer_.config.cluster || hello.cluster() != peer_.config.cluster) {
+      check = absl::PermissionDeniedError(
+          absl::StrCat("dialled cluster ", peer_.config.cluster, " at ", peer_.config.address,
+                       ", but its certificate says ", Printable(*proven), " and its hello ",
+                       Printable(hello.cluster())));
+    } else if (hello.link() != info_.link) {
+      check = absl::InvalidArgumentError("hello: answers another link");
+    }
+  }
+  if (!check.ok()) {
+    OnViolation(check);
+    return;
+  }
+  const absl::Time now = MonotonicNow();
+  stream_->ClearDeadline();
+  rtt_.Sample(now - hello_sent_at_);
+  lanes_.resize(std::min<size_t>(hello.lanes(), lane_channels_.size()));
+  Up(hello, now);
+  for (uint32_t i = 0; !ended_ && i < lanes_.size(); ++i) DialLane(i, now);
+  lane_channels_.clear();
+}
+
+void Link::Up(const wan::v1::Hello& hello, absl::Time now) {
+  up_ = true;
+  incarnation_ = hello.incarnation();
+  info_.version = std::min(shared_.config.version_max, hello.version_max());
+  info_.peer_software = Printable(hello.software());
+  info_.remote = stream_->remote();
+  received_at_ = now;
+  heartbeat_at_ = now;
+  heartbeat_due_ = true;
+  peer_.credits.BeginLink();
+  owner_.OnLinkUp(*this);
+  if (!ended_) SendGrants(/*all=*/true);
+}
+
+void Link::OnFrame(wan::v1::ControlFrame& frame) {
+  switch (frame.body_case()) {
+    case wan::v1::ControlFrame::kRun:
+      if (frame.run().run().empty() || frame.run().run().size() > kNameBytesMax) {
+        OnViolation(
+            absl::InvalidArgumentError("a run message without a run, or with too long a name"));
+        return;
+      }
+      ++peer_.counters.messages_received;
+      shared_.listener.OnRunMessage(peer_.config.cluster, std::move(*frame.mutable_run()));
+      return;
+    case wan::v1::ControlFrame::kCredit:
+      OnCredit(frame.credit());
+      return;
+    case wan::v1::ControlFrame::kHeartbeat:
+      OnHeartbeat(frame.heartbeat(), MonotonicNow());
+      return;
+    case wan::v1::ControlFrame::kGoodbye:
+      EndWith(absl::UnavailableError(
+                  absl::StrCat("the peer said goodbye: ", Printable(frame.goodbye().reason()))),
+              Farewell::kSilent);
+      return;
+    default:
+      return;  // a kind that a newer minor version added
+  }
+}
+
+void Link::OnHeartbeat(const wan::v1::Heartbeat& heartbeat, absl::Time now) {
+  if (heartbeat.sequence() <= heartbeat_received_) {
+    OnViolation(absl::InvalidArgumentError("heartbeats out of order"));
+    return;
+  }
+  heartbeat_received_ = heartbeat.sequence();
+  heartbeat_received_at_ = now;
+  const uint64_t delay_us = std::min<uint64_t>(heartbeat.echo_delay_us(), uint64_t{1} << 50);
+  rtt_.Echo(now, heartbeat.echo(), absl::Microseconds(static_cast<int64_t>(delay_us)));
+  if (heartbeats_answered_at_once_ < kEagerHeartbeats) {
+    ++heartbeats_answered_at_once_;
+    heartbeat_due_ = true;
+    PumpControl();
+  }
+}
+
+void Link::OnCredit(const wan::v1::Credit& credit) {
+  if (credit.run().empty() || credit.run().size() > kNameBytesMax) {
+    OnViolation(absl::InvalidArgumentError("credit without a run, or with too long a name"));
+  } else if (credit.granted_bytes() > uint64_t{1} << 60) {
+    OnViolation(absl::InvalidArgumentError("credit beyond all measure"));
+  } else if (!peer_.queue.Grant(credit.run(), credit.granted_bytes())) {
+    OnViolation(absl::ResourceExhaustedError(
+        absl::StrCat("credit for more than ", kCreditRunsMax, " runs on one link")));
+  } else {
+    PumpLanes();
+  }
+}
+
+void Link::OnReceived() {
+  const absl::Time now = MonotonicNow();
+  received_at_ = now;
+  if (!up_ || now - progress_reported_at_ < shared_.times.progress) return;
+  progress_reported_at_ = now;
+  shared_.listener.OnProgress(peer_.config.cluster);
+}
+
+void Link::SendRunMessage(grpc::ByteBuffer frame) {
+  run_messages_.push_back(std::move(frame));
+  PumpControl();
+}
+
+void Link::SendGrants(bool all) {
+  if (!up_) return;
+  for (const ReceiveCredits::Grant& grant : peer_.credits.TakeGrants(all)) {
+    grants_due_[grant.run] = grant.total_bytes;
+  }
+  PumpControl();
+}
+
+void Link::Tick(absl::Time now) {
+  // Silence counts only while this process was there to listen: after a pause of our own (a stopped
+  // process, a starved machine) the peer gets the time back.
+  const absl::Duration gap = now - ticked_at_;
+  ticked_at_ = now;
+  if (gap > shared_.times.heartbeat) {
+    received_at_ += gap;
+    if (control_write_at_ != absl::InfiniteFuture()) control_write_at_ += gap;
+  }
+  if (!up_) return;
+  if (silent(now) > shared_.times.peer_timeout) {
+    End(absl::DeadlineExceededError(
+        absl::StrCat("nothing was received from cluster ", peer_.config.cluster, " for ",
+                     absl::FormatDuration(shared_.times.peer_timeout))));
+    return;
+  }
+  if (now - control_write_at_ > shared_.times.peer_timeout) {
+    End(absl::DeadlineExceededError(
+        absl::StrCat("cluster ", peer_.config.cluster, " took nothing from the control stream for ",
+                     absl::FormatDuration(shared_.times.peer_timeout))));
+    return;
+  }
+  if (now - heartbeat_at_ >= shared_.times.heartbeat) heartbeat_due_ = true;
+  SendGrants(/*all=*/true);
+  TickLanes(now, gap > shared_.times.heartbeat ? gap : absl::ZeroDuration());
+}
+
+void Link::OnViolation(const absl::Status& reason) { End(reason); }
+
+void Link::OnClosed(const absl::Status& reason) {
+  stream_ = nullptr;
+  EndWith(up_ ? Prefixed("control stream: ", reason) : reason, Farewell::kSilent);
+}
+
+void Link::End(const absl::Status& reason) { EndWith(reason, Farewell::kTell); }
+
+void Link::EndWith(const absl::Status& reason, Farewell farewell) {
+  if (ended_) return;
+  ended_ = true;
+  const bool was_up = std::exchange(up_, false);
+  EndLanes();
+  shared_.lanes_reserved -= std::exchange(lanes_reserved_, 0);
+  for (const grpc::ByteBuffer& message : run_messages_) owner_.OnControlSent(message.Length());
+  run_messages_.clear();
+  if (ByteStream* stream = std::exchange(stream_, nullptr); stream != nullptr) {
+    const bool polite = hello_sent_ && (farewell == Farewell::kTell || !dialled_here_);
+    if (polite) {
+      std::optional<grpc::ByteBuffer> last;
+      if (farewell == Farewell::kTell) {
+        wan::v1::ControlFrame frame;
+        frame.mutable_goodbye()->set_reason(std::string(reason.message().substr(0, kTextBytesMax)));
+        last = EncodeControl(frame);
+      }
+      stream->Farewell(std::move(last), reason);
+    } else {
+      stream->Abandon();
+    }
+  }
+  owner_.OnLinkEnded(*this, reason, was_up);
+}
+
+}  // namespace causeway::transport

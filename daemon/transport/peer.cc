@@ -1,0 +1,198 @@
+#include "daemon/transport/peer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/wan.pb.h"
+
+namespace causeway::transport {
+
+Peer::Peer(Shared& shared, const PeerConfig& config, PeerFront& front, absl::Time now)
+    : shared_(shared),
+      front_(front),
+      record_(config),
+      dial_at_(now),
+      refuse_until_(now),
+      linkless_since_(now) {}
+
+absl::Status Peer::Judge(const wan::v1::Hello& hello, absl::Time now) const {
+  if (shared_.draining) return absl::UnavailableError("this gateway is draining");
+  if (now < refuse_until_)
+    return absl::UnavailableError("links from this cluster are refused for the moment");
+  if (shared_.lanes_reserved >= shared_.config.lanes_total_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", shared_.config.lanes_total_max, " lanes of this gateway are in use"));
+  }
+  const absl::Status duplicate = absl::AbortedError(absl::StrCat(
+      "duplicate link: the one dialled by cluster ", shared_.config.cluster, " stays"));
+  if (link_ != nullptr) {
+    const bool silent = link_->silent(now) > 2 * shared_.times.heartbeat;
+    if (silent) return absl::OkStatus();
+    if (link_->incarnation() != hello.incarnation()) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("a process of cluster ", record_.config.cluster, " (incarnation ",
+                       link_->incarnation(), ") is linked and alive; a second one (incarnation ",
+                       hello.incarnation(), ") is refused"));
+    }
+    return link_->dialled_here() && lower() ? duplicate : absl::OkStatus();
+  }
+  return dialling_ != nullptr && lower() && dialling_->hello_sent() ? duplicate : absl::OkStatus();
+}
+
+absl::Status Peer::Offer(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now) {
+  if (absl::Status verdict = Judge(hello, now); !verdict.ok()) return verdict;
+  const absl::Status replaced = absl::AbortedError("replaced by a link that the peer dialled");
+  if (dialling_ != nullptr) dialling_->End(replaced);
+  if (link_ != nullptr) link_->End(replaced);
+  accepting_ = std::make_unique<Link>(shared_, *this, record_);
+  accepting_->Accept(stream, hello, now);
+  return absl::OkStatus();
+}
+
+absl::Status Peer::OfferLane(ByteStream* stream, const LaneHelloFrame& hello, absl::Time now) {
+  if (link_ == nullptr) return absl::FailedPreconditionError("lane hello: there is no link");
+  return link_->AdmitLane(stream, hello, now);
+}
+
+void Peer::OnLinkUp(Link& link) {
+  link_ = std::move(&link == dialling_.get() ? dialling_ : accepting_);
+  backoff_.Reset();
+  record_.counters.last_error.clear();
+  ++record_.counters.links;
+  front_.link = link.id();
+  shared_.listener.OnPeerUp(record_.config.cluster, link.incarnation(), link.info());
+}
+
+void Peer::OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) {
+  const absl::Time now = MonotonicNow();
+  std::unique_ptr<Link>& place =
+      &link == link_.get() ? link_ : (&link == dialling_.get() ? dialling_ : accepting_);
+  std::unique_ptr<Link> ended = std::move(place);
+  record_.counters.last_error = std::string(reason.message());
+  if (was_up) {
+    front_.link = 0;
+    linkless_since_ = now;
+  }
+  if (link.dialled_here()) dial_at_ = std::max(refuse_until_, now + backoff_.Next(shared_.random));
+  std::vector<OutgoingChunk> lost = ended->TakeUnacknowledged();
+  if (was_up) {
+    std::vector<OutgoingChunk> waiting = record_.queue.Clear();
+    std::move(waiting.begin(), waiting.end(), std::back_inserter(lost));
+    shared_.listener.OnPeerDown(record_.config.cluster, reason);
+  }
+  const absl::Status status = absl::UnavailableError(absl::StrCat(
+      "the link to cluster ", record_.config.cluster, " was lost: ", reason.message()));
+  for (const OutgoingChunk& chunk : lost) Done(chunk, status);
+  shared_.Bury(std::move(ended));
+}
+
+void Peer::OnControlSent(size_t bytes) { front_.control_bytes -= bytes; }
+
+void Peer::OnChunkAcknowledged(const OutgoingChunk& chunk) { Done(chunk, absl::OkStatus()); }
+
+void Peer::Done(const OutgoingChunk& chunk, const absl::Status& status) {
+  --front_.chunks;
+  shared_.listener.OnChunkDone(record_.config.cluster, chunk.header, status);
+}
+
+void Peer::SendRunMessage(uint64_t link, grpc::ByteBuffer frame) {
+  if (link_ == nullptr || link_->id() != link) {
+    OnControlSent(frame.Length());
+    return;
+  }
+  link_->SendRunMessage(std::move(frame));
+}
+
+void Peer::SendChunk(uint64_t link, OutgoingChunk chunk) {
+  if (link_ == nullptr || link_->id() != link) {
+    Done(chunk, absl::UnavailableError(absl::StrCat("the link to cluster ", record_.config.cluster,
+                                                    " was lost before the chunk was queued")));
+    return;
+  }
+  record_.queue.Add(std::move(chunk));
+  link_->PumpLanes();
+}
+
+void Peer::CancelChunks(const std::function<bool(const ChunkHeader&)>& matches) {
+  for (const OutgoingChunk& chunk : record_.queue.Cancel(matches)) {
+    Done(chunk, absl::CancelledError("taken back before it was sent"));
+  }
+}
+
+void Peer::SetWindow(const std::string& run, uint64_t bytes) {
+  record_.credits.SetWindow(run, bytes);
+  if (link_ != nullptr) link_->SendGrants(/*all=*/true);
+}
+
+void Peer::ReturnCredit(const std::string& run, uint64_t payload_bytes) {
+  record_.credits.Return(run, payload_bytes);
+  if (link_ != nullptr) link_->SendGrants(/*all=*/false);
+}
+
+void Peer::Disconnect(const absl::Status& reason, absl::Time until) {
+  refuse_until_ = std::max(refuse_until_, until);
+  dial_at_ = std::max(dial_at_, until);
+  if (dialling_ != nullptr) dialling_->End(reason);
+  if (link_ != nullptr) link_->End(reason);
+}
+
+bool Peer::idle() const {
+  return link_ == nullptr || (link_->idle() && record_.queue.chunks() == 0 &&
+                              front_.control_bytes == 0 && front_.chunks == 0);
+}
+
+void Peer::Drain() {
+  if (dialling_ != nullptr) dialling_->End(absl::CancelledError("this gateway is draining"));
+  if (link_ != nullptr && idle()) link_->End(absl::UnavailableError("this gateway stops"));
+}
+
+void Peer::Stop() {
+  const absl::Status reason = absl::CancelledError("this gateway stopped");
+  if (dialling_ != nullptr) dialling_->End(reason);
+  if (link_ != nullptr) link_->End(reason);
+}
+
+void Peer::Tick(absl::Time now) {
+  if (link_ != nullptr) {
+    link_->Tick(now);
+    return;
+  }
+  if (dialling_ != nullptr || shared_.draining || record_.config.address.empty() || now < dial_at_)
+    return;
+  if (!lower() && now - linkless_since_ < shared_.times.dial_grace) return;
+  if (shared_.lanes_reserved >= shared_.config.lanes_total_max) {
+    record_.counters.last_error = "all lanes of this gateway are in use";
+    return;
+  }
+  dialling_ = std::make_unique<Link>(shared_, *this, record_);
+  dialling_->Dial(now);
+}
+
+PeerStatus Peer::Status(absl::Time now) const {
+  PeerStatus status = record_.counters;
+  status.cluster = record_.config.cluster;
+  status.address = record_.config.address;
+  status.chunks_queued = record_.queue.chunks();
+  status.bytes_queued = record_.queue.bytes();
+  if (link_ == nullptr) {
+    status.state = dialling_ != nullptr ? PeerState::kConnecting : PeerState::kDown;
+    status.silent = now - linkless_since_;
+    return status;
+  }
+  status.state = PeerState::kUp;
+  status.incarnation = link_->incarnation();
+  status.dialled_here = link_->dialled_here();
+  status.version = link_->info().version;
+  status.lanes_up = link_->lanes_up();
+  status.lanes_wanted = link_->lanes_wanted();
+  status.rtt = link_->rtt().smoothed();
+  status.rtt_min = link_->rtt().lowest();
+  status.silent = link_->silent(now);
+  status.chunks_unacknowledged = link_->unacknowledged_chunks();
+  status.bytes_unacknowledged = link_->unacknowledged_bytes();
+  return status;
+}
+
+}  // namespace causeway::transport

@@ -1,0 +1,96 @@
+// Tasks wake the thread with an alarm that is already due, once for however many tasks arrive
+// before it runs.
+#include "daemon/transport/poller.h"
+
+#include <grpc/support/time.h>
+
+#include <chrono>
+#include <utility>
+
+namespace causeway::transport {
+
+absl::Time MonotonicNow() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+Poller::Poller(std::unique_ptr<grpc::CompletionQueue> queue)
+    : queue_(std::move(queue)), wake_(*this) {}
+
+Poller::~Poller() { Shutdown(); }
+
+void Poller::Start(absl::Duration period, std::function<void()> tick,
+                   std::function<void()> settle) {
+  tick_ = std::move(tick);
+  settle_ = std::move(settle);
+  thread_ = std::thread([this, period] { Run(period); });
+}
+
+bool Poller::Post(std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return false;
+  tasks_.push_back(std::move(task));
+  if (!awake_) {
+    awake_ = true;
+    alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), static_cast<Event*>(&wake_));
+  }
+  return true;
+}
+
+void Poller::Wake::OnEvent(bool) { poller_.RunTasks(); }
+
+void Poller::RunTasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    absl::MutexLock lock(&mutex_);
+    awake_ = false;
+    tasks.swap(tasks_);
+  }
+  for (auto& task : tasks) task();
+}
+
+void Poller::Run(absl::Duration period) {
+  absl::Time next_tick = MonotonicNow() + period;
+  for (;;) {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto wait =
+        absl::ToChronoNanoseconds(std::max(next_tick - MonotonicNow(), absl::ZeroDuration()));
+    const gpr_timespec deadline =
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(wait.count(), GPR_TIMESPAN));
+    switch (queue_->AsyncNext(&tag, &ok, deadline)) {
+      case grpc::CompletionQueue::SHUTDOWN:
+        return;
+      case grpc::CompletionQueue::GOT_EVENT:
+        static_cast<Event*>(tag)->OnEvent(ok);
+        settle_();
+        break;
+      case grpc::CompletionQueue::TIMEOUT:
+        break;
+    }
+    const absl::Time now = MonotonicNow();
+    if (now < next_tick) continue;
+    next_tick = now + period;
+    tick_();
+    settle_();
+  }
+}
+
+void Poller::Shutdown() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return;
+    closed_ = true;
+  }
+  queue_->Shutdown();
+  if (thread_.joinable()) {
+    thread_.join();
+    return;
+  }
+  // Never started: the queue must still be drained before it is destroyed.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+}  // namespace causeway::transport

@@ -1,0 +1,47 @@
+// Shared: what the parts of one transport have in common. Poller thread only.
+#ifndef CAUSEWAY_DAEMON_TRANSPORT_SHARED_H_
+#define CAUSEWAY_DAEMON_TRANSPORT_SHARED_H_
+
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "daemon/transport/byte_stream.h"
+#include "daemon/transport/link_timing.h"
+#include "daemon/transport/poller.h"
+#include "daemon/transport/transport.h"
+
+namespace causeway::transport {
+
+struct Shared {
+  Shared(const TransportConfig& config, memory::BufferPool& pool, TransportListener& listener,
+         Poller& poller)
+      : config(config),
+        times(config.peer_timeout),
+        pool(pool),
+        listener(listener),
+        poller(poller),
+        random(config.incarnation) {}
+
+  // Destroys `object` after the current event: it may be on the stack.
+  template <typename T>
+  void Bury(std::unique_ptr<T> object) {
+    if (object != nullptr) graveyard.push_back(std::shared_ptr<void>(std::move(object)));
+  }
+
+  const TransportConfig& config;
+  const LinkTimes times;
+  memory::BufferPool& pool;
+  TransportListener& listener;
+  Poller& poller;
+  std::mt19937_64 random;
+  StreamSet streams;
+  int lanes_reserved = 0;  // by live links, of config.lanes_total_max
+  bool draining = false;   // no new links
+  std::vector<std::shared_ptr<void>> graveyard;
+};
+
+}  // namespace causeway::transport
+
+#endif  // CAUSEWAY_DAEMON_TRANSPORT_SHARED_H_
