@@ -104,6 +104,8 @@ Report Acceptor::MakeReport() const {
   if (context_.Member()) {
     report.suspected = context_.record().members - context_.peers.AliveSet(context_.now);
   }
+  report.has_parameters = context_.trainer.present && context_.trainer.has_parameters;
+  if (report.has_parameters) report.parameters = context_.trainer.parameters;
   rounds_.FillReport(&report.fragments);
   return report;
 }

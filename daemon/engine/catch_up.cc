@@ -67,6 +67,13 @@ void CatchUp::Check() {
 
 void CatchUp::OnTick() { Check(); }
 
+bool CatchUp::FetchingAny() const {
+  for (const std::optional<Transfer>& transfer : transfers_) {
+    if (transfer) return true;
+  }
+  return false;
+}
+
 // Whoever has the most; among equals a different one from time to time, in case it cannot serve.
 void CatchUp::Ask(FragmentId id) {
   ClusterSet best;

@@ -30,6 +30,7 @@ class CatchUp {
   bool Fetching(FragmentId id) const {
     return id < transfers_.size() && transfers_[id].has_value();
   }
+  bool FetchingAny() const;
 
  private:
   struct Transfer {

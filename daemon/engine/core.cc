@@ -261,7 +261,9 @@ void Core::OnJoin(ClusterId from, const Header& header, const Join& body) {
 
 void Core::Repeat(ClusterId to) {
   if (!context_.Active()) context_.Send(to, MakeJoin());
-  context_.Send(to, Heartbeat{acceptor_.MakeReport()});
+  Report report = acceptor_.MakeReport();
+  report.fetching = catch_up_.FetchingAny();
+  context_.Send(to, Heartbeat{std::move(report)});
   candidate_.Repeat(to);
   plans_.Repeat(to);
   rounds_.Repeat(to);

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "daemon/engine/chain.h"
+
 namespace causeway::engine {
 namespace {
 
@@ -148,9 +150,14 @@ bool Decider::AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256
 }
 
 bool Decider::Holds(ClusterId id, FragmentId fragment, bool after_rollback) const {
+  const Hash256& chain = record_.base[fragment].chain;
+  const Report& whole = At(id).report;
+  if (record_.base[fragment].round == 0 && whole.has_parameters &&
+      SeedChain(config_, whole.parameters, fragment) == chain) {
+    return true;  // the seeded value is still with the trainer that brought it
+  }
   const FragmentReport* report = ReportOf(id, fragment);
   if (!report || !report->holds) return false;
-  const Hash256& chain = record_.base[fragment].chain;
   if (report->committed.chain == chain) return true;
   return report->complete && report->complete_chain == chain && !after_rollback &&
          report->committed.lineage == record_.lineage;

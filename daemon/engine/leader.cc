@@ -97,25 +97,46 @@ bool Leader::HonourWish() {
   return true;
 }
 
-// Holds every fragment within a few rounds of this gateway, or never gets nearer by itself.
-bool Leader::Near(ClusterId joiner, const Report& report) {
+// Holds every fragment in this lineage.
+bool Leader::Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const {
   if (report.fragments.size() != ledger_.size()) return false;
-  RoundNumber lag = 0;
-  RoundNumber sum = 0;
+  *lag = *sum = 0;
   for (FragmentId id = 0; id < ledger_.size(); ++id) {
     const FragmentReport& theirs = report.fragments[id];
     const StateId& mine = ledger_[id].committed;
     if (!theirs.holds || theirs.committed.lineage != mine.lineage) return false;
-    lag = std::max(lag, mine.round - theirs.committed.round);
-    sum += theirs.committed.round;
+    *lag = std::max(*lag, mine.round - theirs.committed.round);
+    *sum += theirs.committed.round;
   }
-  arrivals_.resize(static_cast<size_t>(context_.config.clusters));
-  Arrival& arrival = arrivals_[joiner];
-  if (sum > arrival.round) {
-    arrival.round = sum;
-    ++arrival.catch_ups;
+  return true;
+}
+
+// Whether the members begin no new rounds for the sake of this joiner: it is near, or gets no
+// nearer while rounds go on, and it does make progress.
+bool Leader::DrainFor(Arrival* arrival, const Report& report) {
+  RoundNumber lag = 0;
+  RoundNumber sum = 0;
+  if (!Follows(report, &lag, &sum) || context_.now < arrival->not_before) {
+    arrival->drained_for = false;
+    return false;
   }
-  return lag <= kNearRounds || arrival.catch_ups > kCatchUpsMax;
+  if (sum != arrival->sum) {
+    arrival->sum = sum;
+    ++arrival->catch_ups;
+    arrival->progress = context_.now;
+  }
+  if (report.fetching) arrival->progress = context_.now;
+  if (!arrival->drained_for) {
+    arrival->drained_for = lag <= kNearRounds || arrival->catch_ups > kCatchUpsMax;
+    if (arrival->drained_for) arrival->progress = context_.now;
+    return arrival->drained_for;
+  }
+  if (context_.now - arrival->progress > context_.config.peer_timeout) {
+    *arrival = Arrival();
+    arrival->not_before = context_.now + 4 * context_.config.peer_timeout;
+    return false;
+  }
+  return true;
 }
 
 bool Leader::Level(const Report& report) const {
@@ -128,25 +149,25 @@ bool Leader::Level(const Report& report) const {
 
 void Leader::Admit() {
   const Record& record = context_.record();
-  bool level = true;
-  ClusterSet joiners;
+  arrivals_.resize(static_cast<size_t>(context_.config.clusters));
+  bool drains = false;
+  ClusterSet level;
   for (int id = 0; id < context_.config.clusters; ++id) {
     const ClusterId peer = static_cast<ClusterId>(id);
     const Report* report = context_.peers.LiveReport(peer, context_.now);
-    if (record.members.Contains(peer) || !report || !report->wants_join) continue;
-    if (!Near(peer, *report)) continue;
-    joiners.Insert(peer);
-    level = level && Level(*report);
+    if (record.members.Contains(peer) || !report || !report->wants_join) {
+      arrivals_[peer] = Arrival();
+      continue;
+    }
+    if (!DrainFor(&arrivals_[peer], *report)) continue;
+    drains = true;
+    if (Level(*report)) level.Insert(peer);
   }
-  const bool was_draining = context_.draining;
-  context_.draining = !joiners.Empty();
-  if (joiners.Empty()) return;
-  if (!was_draining) draining_since_ = context_.now;
-  const bool waited = context_.now - draining_since_ > 2 * context_.config.peer_timeout;
-  if (!level && !waited) return;
-  for (ClusterId joiner : joiners) arrivals_[joiner] = Arrival();
+  context_.draining = drains;
+  if (level.Empty()) return;
+  for (ClusterId joiner : level) arrivals_[joiner] = Arrival();
   context_.draining = false;
-  candidate_.Begin("admits " + ToString(joiners));
+  candidate_.Begin("admits " + ToString(level));
 }
 
 }  // namespace causeway::engine

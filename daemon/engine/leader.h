@@ -24,9 +24,13 @@ class Leader {
   void Wish(const Electorate& electorate) { wish_ = electorate; }
 
  private:
+  // What is known of a cluster that wants to join.
   struct Arrival {
-    int catch_ups = 0;  // values that the joiner took while it was still behind
-    RoundNumber round = 0;
+    int catch_ups = 0;    // values that it took while it was still behind
+    RoundNumber sum = 0;  // of its rounds
+    bool drained_for = false;
+    Time progress = 0;    // when it last came nearer, or was seen fetching
+    Time not_before = 0;  // it made no progress: the others do not wait for it again before this
   };
 
   bool QuorumAlive() const;
@@ -35,7 +39,8 @@ class Leader {
   bool TakeLeave();
   bool HonourWish();
   void Admit();
-  bool Near(ClusterId joiner, const Report& report);
+  bool Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const;
+  bool DrainFor(Arrival* arrival, const Report& report);
   bool Level(const Report& report) const;
 
   Context& context_;
@@ -44,7 +49,6 @@ class Leader {
   const Ledger& ledger_;
   std::optional<Electorate> wish_;
   std::vector<Arrival> arrivals_;
-  Time draining_since_ = 0;
 };
 
 }  // namespace causeway::engine

@@ -50,9 +50,13 @@ struct Report {
   bool installed = false;
   bool active = false;      // takes part in rounds of `accepted`
   bool wants_join = false;  // would be a member, and is caught up or on its way
+  bool fetching = false;    // a state is on its way here
   bool leaving = false;
   bool draining = false;  // the leader asks not to begin new operations
   ClusterSet suspected;   // members not heard for peer_timeout
+  // What the local trainer came with: it may stand in for the run's seeded value.
+  bool has_parameters = false;
+  Hash256 parameters{};
   std::vector<FragmentReport> fragments;
 };
 

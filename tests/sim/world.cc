@@ -1,0 +1,299 @@
+// The queue of things to happen and what each of them does. Faults are in faults.cc, the end of a
+// run in peace.cc.
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace causeway::sim {
+namespace {
+
+constexpr Time kLanePeriod = 12 * kTick;
+constexpr uint64_t kEventsMax = 3'000'000;
+
+}  // namespace
+
+World::World(const WorldOptions& options)
+    : options_(options),
+      random_(options.seed * 7919 + 17),
+      clusters_(options.clusters != 0 ? options.clusters : 2 + static_cast<int>(random_.Below(4))),
+      fragments_(options.fragments != 0 ? options.fragments
+                                        : 1 + static_cast<int>(random_.Below(3))),
+      network_(clusters_, random_) {
+  engine::Config config;
+  config.clusters = clusters_;
+  config.peer_timeout = kPeerTimeout;
+  config.hash = MixHash;
+  config.electorate.voters = engine::ClusterSet::FirstOf(clusters_);
+  config.seed_cluster = 0;
+  network_.delay_max = 3 * kTick;
+  if (options_.scripted) {
+    if (options_.primary >= 0) config.electorate.primary = static_cast<ClusterId>(options_.primary);
+    config.rollback = options_.rollback;
+  } else {
+    if (random_.Chance(0.5)) config.electorate.primary = 0;
+    config.rollback =
+        random_.Chance(0.7) ? engine::RollbackPolicy::kAuto : engine::RollbackPolicy::kAsk;
+    if (random_.Chance(0.4)) {
+      config.straggler = engine::StragglerPolicy::kDeadline;
+      config.deadline_grace = static_cast<Time>(20 + random_.Below(100)) * kTick;
+    }
+    profile_ = static_cast<int>(random_.Below(4));
+    network_.loss = random_.Chance(0.5) ? 0.02 : 0.1 * static_cast<double>(random_.Below(3));
+    network_.duplication = 0.05 * static_cast<double>(random_.Below(4));
+    network_.delay_max = (random_.Chance(0.3) ? 3 : random_.Chance(0.6) ? 25 : 60) * kTick;
+    fault_pace_ = static_cast<Time>(15 + random_.Below(80)) * kTick;
+    disk_loss_ = (profile_ & 1) != 0 ? 0.45 : 0.1;
+  }
+#ifdef CAUSEWAY_ENGINE_FAULTS
+  config.faults = options_.faults;
+#endif
+  frozen_.resize(static_cast<size_t>(clusters_));
+  timer_generation_.assign(static_cast<size_t>(clusters_), 0);
+  timer_at_.assign(static_cast<size_t>(clusters_), engine::kNever);
+  for (int id = 0; id < clusters_; ++id) {
+    config.self = static_cast<ClusterId>(id);
+    nodes_.push_back(std::make_unique<Gateway>(id, config, fragments_, *this, oracle_, random_));
+  }
+  for (int id = 0; id < clusters_; ++id) {
+    RestartNode(id);
+    StartTrainer(id);
+    Schedule(static_cast<Time>(random_.Below(kLanePeriod)), id, LaneTick{});
+  }
+}
+
+World::~World() = default;
+
+void World::Say(const std::string& text) {
+  if (options_.trace)
+    std::printf("%9.2f  -- %s\n", static_cast<double>(now_) / kTick, text.c_str());
+}
+
+void World::Trace(int node, const std::string& text) {
+  std::printf("%9.2f %c %s\n", static_cast<double>(now_) / kTick, 'A' + node, text.c_str());
+}
+
+void World::Schedule(Time delay, int node, Happening what) {
+  uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<uint32_t>(slots_.size());
+    slots_.push_back(std::move(what));
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[slot] = std::move(what);
+  }
+  queue_.push({now_ + delay, order_++, node, slot});
+}
+
+bool World::Step(Time until) {
+  if (queue_.empty() || queue_.top().at > until) return false;
+  const Item item = queue_.top();
+  queue_.pop();
+  now_ = item.at;
+  Happening what = std::move(slots_[item.slot]);
+  free_slots_.push_back(item.slot);
+  if (++outcome_.events > kEventsMax) throw Violation("RUNAWAY: too many events");
+  Happen(item.node, what);
+  return true;
+}
+
+void World::Pass(Time duration) {
+  const Time until = now_ + duration;
+  while (Step(until)) {
+  }
+  now_ = until;
+}
+
+void World::ArmTimer(int id) {
+  const size_t at = static_cast<size_t>(id);
+  Gateway& gateway = node(id);
+  if (!gateway.up() || gateway.frozen) return;
+  const Time next = gateway.engine().NextTimer();
+  if (next == engine::kNever || next == timer_at_[at]) return;
+  timer_at_[at] = next;
+  Schedule(std::max<Time>(next - now_, 0), id, TimerDue{++timer_generation_[at]});
+}
+
+void World::CheckFatal(int id) {
+  if (node(id).fatal()) {
+    throw Violation(std::string("STOPPED: ") + static_cast<char>('A' + id) + ": " +
+                    node(id).fatal_words());
+  }
+}
+
+void World::Happen(int id, Happening& what) {
+  Gateway& gateway = node(id);
+  const bool for_process =
+      std::holds_alternative<Arrive>(what) || std::holds_alternative<DataArrives>(what) ||
+      std::holds_alternative<StateArrives>(what) || std::holds_alternative<Fsynced>(what) ||
+      std::holds_alternative<Reduced>(what) || std::holds_alternative<Computed>(what) ||
+      std::holds_alternative<TrainerAttaches>(what);
+  if (for_process) {
+    if (!gateway.up() && !std::holds_alternative<Computed>(what)) return;
+    if (gateway.frozen) {
+      frozen_[static_cast<size_t>(id)].emplace_back(id, std::move(what));
+      return;
+    }
+  }
+  if (auto* arrive = std::get_if<Arrive>(&what)) {
+    if (options_.trace && !std::holds_alternative<engine::Heartbeat>(arrive->envelope.message)) {
+      Trace(id, std::string("  <- ") + static_cast<char>('A' + arrive->from) + " " +
+                    engine::Describe(arrive->envelope));
+    }
+    gateway.Handle(
+        now_, engine::Received{static_cast<ClusterId>(arrive->from), std::move(arrive->envelope)});
+  } else if (auto* data = std::get_if<DataArrives>(&what)) {
+    gateway.OnData(now_, data->from, data->packet);
+  } else if (auto* state = std::get_if<StateArrives>(&what)) {
+    gateway.OnState(now_, state->from, state->packet);
+  } else if (auto* fsynced = std::get_if<Fsynced>(&what)) {
+    if (fsynced->incarnation == gateway.incarnation()) gateway.OnFsynced(now_, fsynced->persist);
+  } else if (auto* computed = std::get_if<Computed>(&what)) {
+    if (computed->session == gateway.trainer().session && gateway.trainer().alive) {
+      gateway.OnComputed(now_, computed->fragment);
+    }
+  } else if (auto* reduced = std::get_if<Reduced>(&what)) {
+    if (reduced->incarnation == gateway.incarnation()) gateway.Handle(now_, reduced->held);
+  } else if (auto* timer = std::get_if<TimerDue>(&what)) {
+    const size_t at = static_cast<size_t>(id);
+    if (timer->generation != timer_generation_[at] || !gateway.up() || gateway.frozen) return;
+    timer_at_[at] = engine::kNever;
+    gateway.Handle(now_, engine::Timer{});
+  } else if (std::holds_alternative<LaneTick>(what)) {
+    if (gateway.up() && !gateway.frozen) gateway.RepeatData(now_);
+    Schedule(kLanePeriod, id, LaneTick{});
+  } else if (std::holds_alternative<Restart>(what)) {
+    if (!stays_down_.Contains(static_cast<ClusterId>(id))) RestartNode(id);
+  } else if (auto* heal = std::get_if<HealLink>(&what)) {
+    network_.SetCut(id, heal->other, false);
+    if (heal->both) CutLink(id, heal->other, false);
+  } else if (std::holds_alternative<HealAll>(what)) {
+    network_.Heal();
+  } else if (std::holds_alternative<ThawNode>(what)) {
+    Thaw(id);
+  } else if (std::holds_alternative<TrainerReturns>(what)) {
+    if (!gateway.trainer().alive && !gateway.frozen) StartTrainer(id);
+    if (!gateway.trainer().alive) Schedule(20 * kTick, id, TrainerReturns{});
+  } else if (auto* attach = std::get_if<TrainerAttaches>(&what)) {
+    const Trainer& trainer = gateway.trainer();
+    if (attach->incarnation == gateway.incarnation() && trainer.alive && !trainer.attached &&
+        trainer.session == attach->session) {
+      gateway.AttachTrainer(now_);
+    }
+  } else if (std::holds_alternative<FaultDue>(what)) {
+    if (peace_) return;
+    Fault();
+    Schedule(1 + static_cast<Time>(random_.Below(static_cast<uint64_t>(2 * fault_pace_))), 0,
+             FaultDue{});
+  }
+  CheckFatal(id);
+  ArmTimer(id);
+}
+
+void World::SendEnvelope(int from, const engine::Send& send) {
+  const int to = send.to;
+  if (network_.Loses(from, to)) return;
+  Schedule(network_.Delay(), to, Arrive{from, send.envelope});
+  if (network_.Doubles()) Schedule(network_.Delay() * 3, to, Arrive{from, send.envelope});
+}
+
+void World::SendData(int from, int to, const DataPacket& packet) {
+  if (network_.Loses(from, to)) return;
+  Schedule(network_.Delay() + static_cast<Time>(random_.Below(5 * kTick)), to,
+           DataArrives{from, packet});
+}
+
+void World::SendState(int from, int to, const StatePacket& packet) {
+  if (network_.Loses(from, to)) return;
+  Schedule(network_.Delay(), to, StateArrives{from, packet});
+}
+
+void World::AfterFsync(int id, engine::Incarnation incarnation, const engine::Persist& persist) {
+  Schedule(static_cast<Time>(1 + random_.Below(2 * kTick)), id, Fsynced{incarnation, persist});
+}
+
+void World::AfterCompute(int id, uint64_t session, FragmentId fragment) {
+  Schedule(static_cast<Time>(1 + random_.Below(15 * kTick)), id, Computed{session, fragment});
+}
+
+void World::AfterReduce(int id, engine::Incarnation incarnation, const engine::ResultHeld& held) {
+  Schedule(static_cast<Time>(1 + random_.Below(2 * kTick)), id, Reduced{incarnation, held});
+}
+
+bool World::Holds(int id, int from, const DataPacket& packet) {
+  Gateway& gateway = node(id);
+  return gateway.up() && gateway.Holds(from, packet);
+}
+
+void World::CutLink(int a, int b, bool cut) {
+  network_.SetCut(a, b, cut);
+  network_.SetCut(b, a, cut);
+  if (cut) return;
+  for (const auto& [here, there] : {std::pair(a, b), std::pair(b, a)}) {
+    if (node(here).up() && !node(here).frozen && random_.Chance(0.5)) {
+      Tell(here, engine::PeerConnected{static_cast<ClusterId>(there)});
+    }
+  }
+}
+
+void World::CrashNode(int id, bool disk_lost) {
+  Say(std::string(1, static_cast<char>('A' + id)) + " CRASHES" + (disk_lost ? ", disk lost" : ""));
+  ++outcome_.crashes;
+  frozen_[static_cast<size_t>(id)].clear();
+  node(id).Crash(disk_lost);
+  ++timer_generation_[static_cast<size_t>(id)];
+  timer_at_[static_cast<size_t>(id)] = engine::kNever;
+}
+
+void World::RestartNode(int id) {
+  if (node(id).up()) return;
+  Say(std::string(1, static_cast<char>('A' + id)) + " starts");
+  node(id).Boot(now_, ++incarnations_);
+  if (node(id).trainer().alive) {
+    Schedule(static_cast<Time>(1 + random_.Below(20 * kTick)), id,
+             TrainerAttaches{node(id).incarnation(), node(id).trainer().session});
+  }
+  ArmTimer(id);
+}
+
+void World::KillTrainer(int id) {
+  if (!node(id).trainer().alive) return;
+  Say(std::string("trainer ") + static_cast<char>('A' + id) + " dies");
+  node(id).StopTrainer(now_, true);
+  ArmTimer(id);
+}
+
+void World::StartTrainer(int id) {
+  Say(std::string("trainer ") + static_cast<char>('A' + id) + " starts");
+  node(id).StartTrainer(now_, ++sessions_);
+  ArmTimer(id);
+}
+
+void World::Freeze(int id) {
+  if (!node(id).up()) return;
+  Say(std::string(1, static_cast<char>('A' + id)) + " FREEZES");
+  node(id).frozen = true;
+}
+
+void World::Thaw(int id) {
+  if (!node(id).frozen) return;
+  Say(std::string(1, static_cast<char>('A' + id)) + " thaws");
+  node(id).frozen = false;
+  timer_at_[static_cast<size_t>(id)] = engine::kNever;
+  if (random_.Chance(0.5)) Tell(id, engine::Timer{});
+  for (auto& [node_id, what] : std::exchange(frozen_[static_cast<size_t>(id)], {})) {
+    Schedule(static_cast<Time>(random_.Below(10 * kTick)), node_id, std::move(what));
+  }
+  ArmTimer(id);
+}
+
+void World::Tell(int id, const engine::Event& event) {
+  if (!node(id).up()) return;
+  node(id).Handle(now_, event);
+  CheckFatal(id);
+  ArmTimer(id);
+}
+
+}  // namespace causeway::sim

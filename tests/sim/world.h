@@ -1,0 +1,188 @@
+// A whole run in one process: gateways, links, time, faults, and the checks of the oracle.
+//
+// Deterministic: a seed and a commit reproduce a run exactly. Time is simulated microseconds.
+#ifndef CAUSEWAY_TESTS_SIM_WORLD_H_
+#define CAUSEWAY_TESTS_SIM_WORLD_H_
+
+#include <memory>
+#include <queue>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/sim/gateway.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+
+namespace causeway::sim {
+
+inline constexpr Time kTick = 10'000;  // the grain of delays and faults
+inline constexpr Time kPeerTimeout = 70 * kTick;
+
+struct WorldOptions {
+  uint64_t seed = 0;
+  int clusters = 0;       // 0: from the seed, 2 to 5
+  bool trace = false;     // print the history
+  bool scripted = false;  // no random faults: a script drives
+  int primary = -1;       // scripted only
+  int fragments = 0;      // 0: from the seed, 1 to 3
+  engine::RollbackPolicy rollback = engine::RollbackPolicy::kAuto;  // scripted only
+#ifdef CAUSEWAY_ENGINE_FAULTS
+  std::bitset<static_cast<size_t>(engine::PlantedFault::kCount)> faults;
+#endif
+};
+
+struct Outcome {
+  std::string violation;  // empty: none
+  bool blocked = false;   // what was lost can, by design, not be made good
+  Time recovery = 0;      // from the end of faults until the run was whole again
+  OracleCounts counts;
+  uint64_t events = 0;
+  uint64_t crashes = 0;
+};
+
+class World : public Surroundings {
+ public:
+  explicit World(const WorldOptions& options);
+  ~World() override;
+
+  // Random faults, then peace, then proof of progress.
+  Outcome Run();
+
+  // For scripts: time passes, then the script looks and acts.
+  void Pass(Time duration);
+  void CutLink(int a, int b, bool cut);
+  void CutOneWay(int from, int to, bool cut) { network_.SetCut(from, to, cut); }
+  void CrashNode(int node, bool disk_lost);
+  void RestartNode(int node);
+  void KillTrainer(int node);
+  void StartTrainer(int node);
+  void Freeze(int node);
+  void Thaw(int node);
+  void Tell(int node, const engine::Event& event);
+  Gateway& node(int id) { return *nodes_[static_cast<size_t>(id)]; }
+  const Oracle& oracle() const { return oracle_; }
+  Time now() const { return now_; }
+  int clusters() const { return clusters_; }
+  engine::Status StatusOf(int node) {
+    return nodes_[static_cast<size_t>(node)]->engine().Snapshot();
+  }
+  Network& network() { return network_; }
+  engine::Random& random() { return random_; }
+
+  void SendEnvelope(int from, const engine::Send& send) override;
+  void SendData(int from, int to, const DataPacket& packet) override;
+  void SendState(int from, int to, const StatePacket& packet) override;
+  void AfterFsync(int node, engine::Incarnation incarnation,
+                  const engine::Persist& persist) override;
+  void AfterCompute(int node, uint64_t session, FragmentId fragment) override;
+  void AfterReduce(int node, engine::Incarnation incarnation,
+                   const engine::ResultHeld& held) override;
+  bool Holds(int node, int from, const DataPacket& packet) override;
+  void Trace(int node, const std::string& text) override;
+  bool Tracing() const override { return options_.trace; }
+
+ private:
+  struct Arrive {
+    int from;
+    engine::Envelope envelope;
+  };
+  struct DataArrives {
+    int from;
+    DataPacket packet;
+  };
+  struct StateArrives {
+    int from;
+    StatePacket packet;
+  };
+  struct Fsynced {
+    engine::Incarnation incarnation;
+    engine::Persist persist;
+  };
+  struct Computed {
+    uint64_t session;
+    FragmentId fragment;
+  };
+  struct Reduced {
+    engine::Incarnation incarnation;
+    engine::ResultHeld held;
+  };
+  struct TimerDue {
+    uint64_t generation;
+  };
+  struct LaneTick {};
+  struct Restart {};
+  struct HealLink {
+    int other;
+    bool both;
+  };
+  struct HealAll {};
+  struct ThawNode {};
+  struct TrainerReturns {};
+  struct TrainerAttaches {
+    engine::Incarnation incarnation;
+    uint64_t session;
+  };
+  struct FaultDue {};
+  using Happening = std::variant<Arrive, DataArrives, StateArrives, Fsynced, Computed, Reduced,
+                                 TimerDue, LaneTick, Restart, HealLink, HealAll, ThawNode,
+                                 TrainerReturns, TrainerAttaches, FaultDue>;
+  struct Item {
+    Time at;
+    uint64_t order;
+    int node;
+    uint32_t slot;
+    bool operator<(const Item& other) const {
+      return at != other.at ? at > other.at : order > other.order;
+    }
+  };
+
+  void Schedule(Time delay, int node, Happening what);
+  bool Step(Time until);  // false: nothing left before `until`
+  void Happen(int node, Happening& what);
+  void ArmTimer(int node);
+  void Say(const std::string& text);
+  void CheckFatal(int node);
+  // faults.cc
+  void Fault();
+  void Isolate(int node);
+  void Partition();
+  void ChangeVoters();
+  // peace.cc
+  void Peace();
+  bool Recoverable(engine::ClusterSet up) const;
+  bool Whole();
+  std::string WhyNotWhole();
+
+  WorldOptions options_;
+  engine::Random random_;
+  int clusters_;
+  int fragments_;
+  int profile_ = 0;  // bit 0: disks are lost often; bit 1: voters change
+  Network network_;
+  Oracle oracle_;
+  std::vector<std::unique_ptr<Gateway>> nodes_;
+  std::vector<std::vector<std::pair<int, Happening>>> frozen_;
+  std::vector<uint64_t> timer_generation_;
+  std::vector<Time> timer_at_;
+  std::priority_queue<Item> queue_;
+  std::vector<Happening> slots_;
+  std::vector<uint32_t> free_slots_;
+  uint64_t order_ = 0;
+  Time now_ = 0;
+  bool peace_ = false;
+  engine::ClusterSet stays_down_;
+  engine::Incarnation incarnations_ = 0;
+  uint64_t sessions_ = 0;
+  Time fault_pace_ = 0;
+  double disk_loss_ = 0;
+  // Liveness probe.
+  Time peace_at_ = 0;
+  std::optional<engine::Epoch> whole_epoch_;
+  std::vector<engine::RoundNumber> whole_rounds_;
+  Outcome outcome_;
+};
+
+}  // namespace causeway::sim
+
+#endif  // CAUSEWAY_TESTS_SIM_WORLD_H_
