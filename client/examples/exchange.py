@@ -1,11 +1,13 @@
-"""What a cluster's trainer exchanges with the other clusters: nothing, every gradient, or parameters now and then.
+"""What a cluster exchanges with the other clusters: nothing, every gradient, or parameters now and then.
 
-Each class has `after_backward` (gradients are in, averaged over the cluster's ranks) and `after_step` (the
-optimizer has moved the parameters). Rank 0 calls Causeway; what it received goes to the other ranks.
-`blocked_s` is the time that rank 0 spent inside Causeway's calls.
+All ranks of the cluster make the same calls; Causeway's calls let rank 0 talk to the gateway and give every
+rank the same bytes. `blocked_s` is the time spent inside them.
 """
 import contextlib
+import logging
 import time
+
+import torch.distributed as dist
 
 
 class NoExchange:
@@ -13,7 +15,6 @@ class NoExchange:
 
     def __init__(self):
         self.blocked_s = 0.0
-        self.rounds = 0
 
     @contextlib.contextmanager
     def blocked(self):
@@ -24,72 +25,62 @@ class NoExchange:
             self.blocked_s += time.perf_counter() - begin
 
     def after_backward(self):
-        pass
+        """Gradients are in, averaged over the cluster's ranks. Returns whether the step counts."""
+        return True
 
     def after_step(self):
-        pass
+        """The optimizer has moved the parameters."""
 
     def finish(self):
-        pass
+        """The last step is done; afterwards all clusters hold the same parameters."""
 
     def statistics(self):
-        return {}
+        return {"rounds": 0}
 
 
 class EveryStep(NoExchange):
     """Synchronous data parallelism: the mean of all clusters' gradients, every step."""
 
-    def __init__(self, local, optimizer, run, socket):
+    def __init__(self, optimizer, run, socket, weight):
         super().__init__()
-        self.local, self.optimizer = local, optimizer
-        if local.leads:
-            import causeway
-            with self.blocked():
-                self.run = causeway.open(run, socket=socket)
-                # Two tensors: the status behind the gradient must not share a codec's block with it.
-                self.run.join({"gradient": optimizer.gradient, "status": optimizer.status})
+        import causeway
+        self.optimizer, self.weight = optimizer, weight
+        with self.blocked():
+            self.run = causeway.open(run, socket=socket, process_group=dist.group.WORLD)
 
     def after_backward(self):
-        if self.local.leads:
-            with self.blocked():
-                self.run.average([self.optimizer.gradient, self.optimizer.status])
-            self.rounds += 1
-        self.local.broadcast(self.optimizer.reduced)
+        with self.blocked():
+            # Two tensors: the status behind the gradient must not share a codec's block with it.
+            averaged = self.run.average([self.optimizer.gradient, self.optimizer.status],
+                                        weight=self.weight, names=["gradient", "status"])
+        return not averaged.nonfinite
 
     def finish(self):
-        if self.local.leads:
-            self.run.close()
+        with self.blocked():
+            self.run.finish()
 
     def statistics(self):
-        return self.run.stats() if self.local.leads else {}
+        return self.run.stats()
 
 
 class OuterRule(NoExchange):
-    """Local steps; the clusters' parameters are combined at the steps that the run's configuration says."""
+    """Local steps; the clusters' parameters are combined when the run's configuration says so."""
 
-    def __init__(self, local, model, optimizer, run, socket, weight):
+    def __init__(self, model, optimizer, run, socket, weight):
         super().__init__()
-        self.local, self.optimizer = local, optimizer
-        if local.leads:
-            import causeway
-            with self.blocked():
-                self.outer = causeway.Outer(model, optimizer, run=run, socket=socket, weight=weight)
-        local.broadcast(optimizer.flat)
+        import causeway
+        logging.getLogger("causeway").setLevel(logging.INFO)
+        with self.blocked():
+            self.outer = causeway.Outer(model, optimizer, run=run, socket=socket, weight=weight,
+                                        process_group=dist.group.WORLD)
 
     def after_step(self):
-        changed = False
-        if self.local.leads:
-            with self.blocked():
-                changed = self.outer.step()
-        if self.local.agree(changed):
-            self.local.broadcast(self.optimizer.flat)
-        self.rounds += changed
+        with self.blocked():
+            self.outer.step()
 
     def finish(self):
-        if self.local.leads:
-            with self.blocked():
-                self.outer.finish()
-        self.local.broadcast(self.optimizer.flat)
+        with self.blocked():
+            self.outer.finish()
 
     def statistics(self):
-        return self.outer.stats() if self.local.leads else {}
+        return self.outer.stats()

@@ -13,6 +13,7 @@ validation loss in bits a byte over 384 held-out sequences and the SHA-256 of al
 import argparse
 import hashlib
 import json
+import logging
 import math
 import os
 import sys
@@ -72,12 +73,11 @@ class Trainer:
 
     def make_exchange(self):
         options = self.options
+        tokens = options.batch * self.model.context
         if options.mode == "every-step":
-            return exchange.EveryStep(self.local, self.optimizer, options.run, options.socket)
+            return exchange.EveryStep(self.optimizer, options.run, options.socket, tokens)
         if options.mode == "outer":
-            weight = options.batch * self.model.context
-            return exchange.OuterRule(self.local, self.model, self.optimizer, options.run,
-                                      options.socket, weight)
+            return exchange.OuterRule(self.model, self.optimizer, options.run, options.socket, tokens)
         return exchange.NoExchange()
 
     def step(self, step):
@@ -90,9 +90,10 @@ class Trainer:
         self.optimizer.status[0] = loss.item()
         self.optimizer.status[1] = float(time.monotonic() > self.deadline)
         self.local.average(self.optimizer.reduced)
-        self.exchange.after_backward()
+        counts = self.exchange.after_backward()
         loss, stop = self.optimizer.status.tolist()
-        self.optimizer.step()
+        if counts:
+            self.optimizer.step()
         self.exchange.after_step()
         return loss / math.log(2), stop > 0
 
@@ -107,7 +108,7 @@ class Trainer:
             self.progress.write("step", step=done, loss_bits=round(loss, 5),
                                 blocked_s=round(self.exchange.blocked_s - joined_blocked_s, 6),
                                 evaluation_s=round(self.evaluation_s, 6),
-                                rounds=self.exchange.rounds)
+                                rounds=self.exchange.statistics()["rounds"])
             if stop:
                 break
             if self.options.evaluate_every and done % self.options.evaluate_every == 0:
@@ -119,7 +120,7 @@ class Trainer:
         bits = self.evaluate(slice(None))
         self.progress.write("result", step=done, bits_per_byte=bits, wall_s=end - begin,
                             blocked_s=blocked_s, evaluation_s=self.evaluation_s,
-                            rounds=self.exchange.rounds,
+                            rounds=self.exchange.statistics()["rounds"],
                             parameters_sha256=self.local.gather(self.parameters_hash()),
                             statistics=self.exchange.statistics())
 
@@ -180,6 +181,7 @@ def parse_options():
 
 def main():
     options = parse_options()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     text = corpus.read_text(options.text)
     return local_ranks.launch(run_rank, options.ranks, options, text)
 

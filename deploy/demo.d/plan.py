@@ -1,6 +1,8 @@
 """What the demo trains: the three runs and the gateways' configuration of each."""
 import dataclasses
 
+import wan_gateways
+
 CLUSTERS = ("paris", "tokyo")
 RANKS = 2
 CUT_AFTER_S = 20
@@ -37,30 +39,6 @@ def runs(preset):
             CAUSEWAY[preset]]
 
 
-CONFIGURATION = """# Gateway of {cluster}, written by the demo.
-cluster: {cluster}
-domain: {domain}
-listen: "{listen}:{port}"
-tls: {{certificate: {pki}/gateway.pem, key: {pki}/gateway.key, authority: {pki}/ca.pem}}
-peers:
-{peers}
-trainers: {{socket: {directory}/trainer.sock}}
-peer_timeout: 10s
-runs:
-{runs}
-metrics: {{listen: "127.0.0.1:9464"}}
-admin: {{socket: {directory}/admin.sock}}
-state_directory: {directory}/state
-"""
-
-
-def configuration(cluster, domain, addresses, port, directory, pki, preset):
-    """A gateway's YAML. `addresses`: cluster -> IP of its WAN device."""
-    peers = [f'  - {{cluster: {peer}, address: "{address}:{port}"}}'
-             for peer, address in addresses.items() if peer != cluster]
-    names = ", ".join(addresses)
-    entries = [f"  - name: {run.name}\n    clusters: [{names}]\n    algorithm: {run.algorithm}\n"
-               f"    codec: {run.codec}" for run in runs(preset)]
-    return CONFIGURATION.format(cluster=cluster, domain=domain, listen=addresses[cluster], port=port,
-                                pki=pki, directory=directory, peers="\n".join(peers),
-                                runs="\n".join(entries))
+def entries(preset):
+    """The runs as a gateway's configuration has them."""
+    return [wan_gateways.run_entry(run.name, CLUSTERS, run.algorithm, run.codec) for run in runs(preset)]

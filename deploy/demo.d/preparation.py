@@ -4,36 +4,19 @@ import subprocess
 import sys
 import time
 
-from errors import DemoError, tail
+from programs import Failure, Programs, tail
 
 GROUPS = ("build", "link", "demo")
 PRESET = "release"
 
 
-class Build:
-    """Where the built programs are."""
-
-    def __init__(self, directory):
-        self.directory = os.path.abspath(directory)
-        self.daemon = self.find("daemon/causewayd")
-        self.command = self.find("daemon/cli/causeway")
-        self.library = self.find("client/libcauseway.so")
-        self.emulator = self.find("tests/wan/emulator/wan_emulator")
-
-    def find(self, path):
-        full = os.path.join(self.directory, path)
-        if not os.path.exists(full):
-            raise DemoError(f"{full} is not built")
-        return full
-
-
 def prepare(root, build_directory=None):
-    """Installs what is missing and builds; returns a Build."""
+    """Installs what is missing and builds; returns the Programs."""
     install = subprocess.run([os.path.join(root, "tests", "install-packages"), *GROUPS])
     if install.returncode != 0:
-        raise DemoError("packages are missing (see above)")
+        raise Failure("packages are missing (see above)")
     if build_directory:
-        return Build(build_directory)
+        return Programs(build_directory)
     begin = time.monotonic()
     print("building (a few minutes the first time) ...", flush=True)
     log = os.path.join(root, "build", "demo-build.log")
@@ -44,7 +27,7 @@ def prepare(root, build_directory=None):
     if sys.stdout.isatty():
         print("\r\033[K", end="")
     print(f"built in {time.monotonic() - begin:.0f} s")
-    return Build(os.path.join(root, "build", PRESET))
+    return Programs(os.path.join(root, "build", PRESET))
 
 
 def _build(command, root, file, log):
@@ -57,4 +40,4 @@ def _build(command, root, file, log):
             print(f"\r\033[K{line.strip()[:78]}", end="", flush=True)
     if process.wait() != 0:
         file.flush()
-        raise DemoError(f"the build failed:\n{tail(log, 25)}")
+        raise Failure(f"the build failed:\n{tail(log, 25)}")

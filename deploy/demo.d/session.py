@@ -6,10 +6,10 @@ import tempfile
 
 import charts
 import dashboard
-import gateways
 import plan
 import report
 import training
+import wan_gateways
 from wan_link import WanLink, duration_ms, rate_bits
 
 RESULT_KEYS = ("name", "final_bits_per_byte", "steps", "wall_s", "wire_bytes_per_cluster", "seed_bytes",
@@ -40,7 +40,7 @@ def run(root, build, options):
 def train(root, build, options, link, directory, logs, plans, view):
     view.rate_mbit = rate_bits(options.rate) / 1e6
     view.say(f"two gateways, {options.rate} and {options.rtt} between them; mutual TLS 1.3")
-    running = gateways.start(link, build, directory, logs, options.preset)
+    running = wan_gateways.start(link, build, directory, logs, plan.entries(options.preset))
     records = []
     for entry in plans:
         if entry.shaped:

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import plan
-from errors import DemoError, tail
+from programs import Failure, tail
 
 TICK_S = 0.05
 SILENCE_LIMIT_S = 60  # without a step anywhere: something hangs
@@ -59,7 +59,7 @@ class Trainer:
 
     def check(self):
         if self.process.poll() not in (None, 0) or (self.process.poll() == 0 and not self.done()):
-            raise DemoError(f"the trainer of {self.cluster} ended with {self.process.returncode}:\n"
+            raise Failure(f"the trainer of {self.cluster} ended with {self.process.returncode}:\n"
                             f"{tail(self.log)}")
 
     def done(self):
@@ -91,11 +91,9 @@ class Training:
                    "--progress", progress]
         if self.run.cut_after_s:
             command += ["--seconds", str(self.run.cut_after_s)]
-        environment = {**os.environ, "CAUSEWAY_LIBRARY": build.library, "PYTHONDONTWRITEBYTECODE": "1",
-                       "PYTHONPATH": os.path.join(root, "client", "python")}
         with open(log, "w") as file:
             process = self.link.spawn(cluster, command, stdout=file, stderr=subprocess.STDOUT,
-                                      env=environment)
+                                      env=build.trainer_environment())
         return Trainer(cluster, process, progress, log)
 
     def sample(self):
@@ -116,7 +114,7 @@ class Training:
             for gateway in self.gateways.values():
                 gateway.check()
             if time.monotonic() - last_news > SILENCE_LIMIT_S:
-                raise DemoError(self.describe_silence())
+                raise Failure(self.describe_silence())
             show(self)
         self.sample()
 
