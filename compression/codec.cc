@@ -1,6 +1,6 @@
-// Chunks: cutting into tiles, headers, and every check of a received chunk.
-// Tiles of kTileElements go through one small buffer that stays in the L1 cache, rather than one
-// kernel for each combination of base, snapshot type and residual.
+// Chunks: whole blocks to the kernels, the partial last block by way of a buffer, headers, and
+// every check of a received chunk. Tiles of kTileElements go through one small buffer that stays in
+// the L1 cache, rather than one kernel for each combination of base, snapshot type and residual.
 #include "compression/codec.h"
 
 #include <algorithm>
@@ -21,23 +21,39 @@ bool IsFloat(DType dtype) {
   return dtype == DType::kFp32 || dtype == DType::kBf16 || dtype == DType::kFp16;
 }
 
-void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
-                    uint32_t begin, uint32_t count, EncodeStats* stats) {
-  alignas(64) float values[kTileElements];
-  kernels.gather(input, begin, count, values);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (math::AbsBits(values[i]) < NonFiniteBits(spec.kind)) continue;
-    ++stats->nonfinite;
-    stats->first_nonfinite = std::min(stats->first_nonfinite, begin + i);
+EncodeJob JobOf(const CodecSpec& spec, const EncodeInput& input, uint32_t begin) {
+  EncodeJob job = {};
+  job.base = input.base == nullptr ? nullptr : input.base + begin;
+  job.snapshot =
+      static_cast<const char*>(input.snapshot) + begin * DTypeBytes(input.snapshot_dtype);
+  job.snapshot_dtype = input.snapshot_dtype;
+  job.residual_dtype = input.residual_dtype;
+  const size_t residual_offset = begin * DTypeBytes(input.residual_dtype);
+  if (input.residual_in != nullptr) {
+    job.residual_in = static_cast<const char*>(input.residual_in) + residual_offset;
   }
+  if (input.residual_out != nullptr) {
+    job.residual_out = static_cast<char*>(input.residual_out) + residual_offset;
+  }
+  job.stochastic = spec.stochastic;
+  job.seed = input.seed;
+  job.first = begin;
+  return job;
 }
 
-void StoreResidual(const KernelTable& kernels, const EncodeInput& input, uint32_t begin,
-                   uint32_t count, const float* residual) {
-  if (input.residual_dtype == DType::kFp32) {
-    std::memcpy(static_cast<float*>(input.residual_out) + begin, residual, count * sizeof(float));
-  } else {
-    kernels.to_bf16(residual, count, static_cast<uint16_t*>(input.residual_out) + begin);
+// Rare: only where a kernel met a non-finite value.
+void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                    EncodeStats* stats) {
+  constexpr uint32_t kStep = 1024;
+  alignas(64) float values[kStep];
+  for (uint32_t begin = 0; begin < input.n; begin += kStep) {
+    const uint32_t count = std::min(kStep, input.n - begin);
+    kernels.gather(JobOf(spec, input, begin), count, values);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (math::AbsBits(values[i]) < NonFiniteBits(spec.kind)) continue;
+      ++stats->nonfinite;
+      stats->first_nonfinite = std::min(stats->first_nonfinite, begin + i);
+    }
   }
 }
 
@@ -58,38 +74,47 @@ ChunkHeader HeaderOf(const CodecSpec& spec, const EncodeInput& input, const Chun
   return header;
 }
 
-bool EncodeTiles(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
-                 const ChunkLayout& layout, uint8_t* scales, uint8_t* codes, EncodeStats* stats) {
-  alignas(64) float buffer[kTileElements];
+// The last block, of fewer elements than a block has: completed with zeros in a buffer.
+bool EncodePartialBlock(const KernelTable& kernels, const CodecSpec& spec, const EncodeJob& partial,
+                        uint32_t count) {
+  alignas(64) float values[kBlockMax] = {};
+  alignas(64) float residual[kBlockMax];
+  kernels.gather(partial, count, values);
+  EncodeJob job = partial;
+  job.base = nullptr;
+  job.snapshot = values;
+  job.snapshot_dtype = DType::kFp32;
+  job.residual_in = nullptr;
+  job.residual_out = partial.residual_out == nullptr ? nullptr : residual;
+  job.n = job.block;
+  job.present = count;
+  const bool nonfinite = kernels.encode[static_cast<size_t>(spec.kind)](job);
+  if (job.residual_out != nullptr) {
+    std::memcpy(partial.residual_out, residual, count * DTypeBytes(job.residual_dtype));
+  }
+  return nonfinite;
+}
+
+bool EncodePlanes(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                  const ChunkLayout& layout, uint8_t* scales, uint8_t* codes) {
   const CodecTraits& traits = Traits(spec.kind);
-  const bool direct = input.base == nullptr && input.snapshot_dtype == DType::kFp32 &&
-                      input.residual_in == nullptr && input.residual_out == nullptr;
+  const uint32_t whole = input.n / layout.block * layout.block;
   bool nonfinite = false;
-  for (uint32_t begin = 0; begin < input.n; begin += kTileElements) {
-    const uint32_t count = std::min(kTileElements, input.n - begin);
-    EncodeTile tile = {};
-    tile.block = layout.block;
-    tile.blocks = (count + layout.block - 1) / layout.block;
-    const uint32_t padded = tile.blocks * layout.block;
-    if (direct && padded == count) {
-      tile.values = static_cast<const float*>(input.snapshot) + begin;
-    } else {
-      kernels.gather(input, begin, count, buffer);
-      std::fill(buffer + count, buffer + padded, 0.0f);
-      tile.values = buffer;
-    }
-    tile.residual = input.residual_out == nullptr ? nullptr : buffer;
-    tile.scales = scales + begin / layout.block * (traits.scale_bits / 8);
-    tile.codes = codes + static_cast<size_t>(begin) * traits.code_bits / 8;
-    tile.stochastic = spec.stochastic;
-    tile.seed = input.seed;
-    tile.present = count;
-    tile.first = begin;
-    if (kernels.encode[static_cast<size_t>(spec.kind)](tile)) {
-      nonfinite = true;
-      CountNonFinite(kernels, spec, input, begin, count, stats);
-    }
-    if (tile.residual != nullptr) StoreResidual(kernels, input, begin, count, buffer);
+  if (whole > 0) {
+    EncodeJob job = JobOf(spec, input, 0);
+    job.scales = scales;
+    job.codes = codes;
+    job.block = layout.block;
+    job.n = whole;
+    job.present = whole;
+    nonfinite = kernels.encode[static_cast<size_t>(spec.kind)](job);
+  }
+  if (whole < input.n) {
+    EncodeJob job = JobOf(spec, input, whole);
+    job.scales = scales + whole / layout.block * (traits.scale_bits / 8);
+    job.codes = codes + whole / 8 * traits.code_bits;
+    job.block = layout.block;
+    nonfinite = EncodePartialBlock(kernels, spec, job, input.n - whole) || nonfinite;
   }
   return nonfinite;
 }
@@ -146,25 +171,13 @@ absl::Status CheckScales(const ScaleLimits& limits, absl::Span<const uint8_t> sc
   return absl::OkStatus();
 }
 
-template <typename T>
-bool AnyMagnitudeAtLeast(absl::Span<const uint8_t> plane, uint32_t n, T magnitude_mask,
-                         T threshold) {
-  T largest = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    T value;
-    std::memcpy(&value, plane.data() + sizeof(T) * i, sizeof(T));
-    value &= magnitude_mask;
-    largest = value > largest ? value : largest;
-  }
-  return largest >= threshold;
-}
-
 bool CastNonFinite(CodecKind kind, absl::Span<const uint8_t> codes, uint32_t n) {
+  const KernelTable& kernels = ActiveKernels();
   if (kind == CodecKind::kFp32) {
-    return AnyMagnitudeAtLeast<uint32_t>(codes, n, 0x7fffffffu, math::kInfBits);
+    return kernels.largest_magnitude_32(codes.data(), n) >= math::kInfBits;
   }
-  return AnyMagnitudeAtLeast<uint16_t>(codes, n, 0x7fffu,
-                                       kind == CodecKind::kBf16 ? 0x7f80u : 0x7c00u);
+  return kernels.largest_magnitude_16(codes.data(), n) >=
+         (kind == CodecKind::kBf16 ? 0x7f80u : 0x7c00u);
 }
 
 absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
@@ -201,32 +214,29 @@ absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
 void Decode(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool accumulate,
             float weight, float* out) {
   const ChunkHeader header = ReadHeader(bytes.data());
-  const CodecKind kind = static_cast<CodecKind>(header.codec);
-  const CodecTraits& traits = Traits(kind);
-  const uint32_t block = header.log2_block == 0 ? 1 : 1u << header.log2_block;
-  const uint8_t* scales = bytes.data() + kChunkHeaderBytes;
-  const uint8_t* codes = scales + header.scale_bytes;
-  for (uint32_t begin = 0; begin < header.n; begin += kTileElements) {
-    const uint32_t count = std::min(kTileElements, header.n - begin);
-    DecodeTile tile = {};
-    tile.scales = scales + begin / block * (traits.scale_bits / 8);
-    tile.codes = codes + static_cast<size_t>(begin) * traits.code_bits / 8;
-    tile.block = block;
-    tile.blocks = (count + block - 1) / block;
-    tile.accumulate = accumulate;
-    tile.weight = weight;
-    const DecodeFn decode = kernels.decode[header.codec];
-    if (tile.blocks * block == count) {
-      tile.out = out + begin;
-      decode(tile);
-    } else {  // a partial last block decodes beyond n
-      alignas(64) float buffer[kTileElements] = {};
-      if (accumulate) std::copy(out + begin, out + begin + count, buffer);
-      tile.out = buffer;
-      decode(tile);
-      std::copy(buffer, buffer + count, out + begin);
-    }
-  }
+  const CodecTraits& traits = Traits(static_cast<CodecKind>(header.codec));
+  const DecodeFn decode = kernels.decode[header.codec];
+  DecodeJob job = {};
+  job.scales = bytes.data() + kChunkHeaderBytes;
+  job.codes = job.scales + header.scale_bytes;
+  job.block = header.log2_block == 0 ? 1 : 1u << header.log2_block;
+  job.n = header.n / job.block * job.block;
+  job.accumulate = accumulate;
+  job.weight = weight;
+  job.out = out;
+  if (job.n > 0) decode(job);
+  if (job.n == header.n) return;
+  // The last block is partial: its codes go beyond n.
+  alignas(64) float buffer[kBlockMax] = {};
+  const uint32_t count = header.n - job.n;
+  out += job.n;
+  if (accumulate) std::copy(out, out + count, buffer);
+  job.scales += job.n / job.block * (traits.scale_bits / 8);
+  job.codes += job.n / 8 * traits.code_bits;
+  job.n = job.block;
+  job.out = buffer;
+  decode(job);
+  std::copy(buffer, buffer + count, out);
 }
 
 }  // namespace
@@ -288,7 +298,8 @@ size_t EncodeChunkWith(const KernelTable& kernels, const CodecSpec& spec, const 
   uint8_t* codes = scales + layout.scale_bytes;
   std::memset(scales + layout.scale_bytes_used, 0, layout.scale_bytes - layout.scale_bytes_used);
   std::memset(codes + layout.code_bytes_used, 0, layout.code_bytes - layout.code_bytes_used);
-  const bool nonfinite = EncodeTiles(kernels, spec, input, layout, scales, codes, stats);
+  const bool nonfinite = EncodePlanes(kernels, spec, input, layout, scales, codes);
+  if (nonfinite) CountNonFinite(kernels, spec, input, stats);
   ChunkHeader header = HeaderOf(spec, input, layout, nonfinite);
   WriteHeader(header, out.data());
   header.crc32c = ChunkCrc32c(out.first(layout.TotalBytes()));

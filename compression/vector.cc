@@ -28,7 +28,8 @@ size_t FirstNonFinite(absl::Span<const float> x) {
   constexpr size_t kStep = 4096;
   for (size_t begin = 0; begin < x.size(); begin += kStep) {
     size_t end = begin + kStep < x.size() ? begin + kStep : x.size();
-    if (!ActiveKernels().any_huge(x.data() + begin, end - begin)) continue;
+    const uint8_t* words = reinterpret_cast<const uint8_t*>(x.data() + begin);
+    if (ActiveKernels().largest_magnitude_32(words, end - begin) < math::kInfBits) continue;
     for (size_t i = begin; i < end; ++i) {
       if (math::AbsBits(x[i]) >= math::kInfBits) return i;
     }

@@ -1,8 +1,7 @@
 // The table of inner loops that one instruction-set unit provides, and the choice among units.
 //
 // A unit is kernels_impl.h compiled with other flags; all units produce the same bytes (tests
-// compare them). The caller cuts a chunk into tiles of whole blocks, so that a tile stays in the L1
-// cache. Does not: check anything. Sizes and contents were checked by codec.cc.
+// compare them). Does not: check anything. Sizes and contents were checked by codec.cc.
 #ifndef CAUSEWAY_COMPRESSION_KERNELS_KERNELS_H_
 #define CAUSEWAY_COMPRESSION_KERNELS_KERNELS_H_
 
@@ -13,46 +12,48 @@
 
 namespace causeway::compression {
 
-inline constexpr uint32_t kTileElements = 4096;  // a multiple of every block size
-
-// One tile to encode: `blocks` whole blocks.
-struct EncodeTile {
-  const float* values;
-  float* residual;  // null, or blocks x block values fl(v - decoded); may be `values` itself
-  uint8_t* scales;  // this tile's part of the scale plane
-  uint8_t* codes;   // this tile's part of the code plane
-  uint32_t blocks;
-  uint32_t block;  // elements; 1 for casts
+// Whole blocks to encode. Pointers stand at the first element of the job.
+struct EncodeJob {
+  const float* base;  // null: none
+  const void* snapshot;
+  DType snapshot_dtype;
+  const void* residual_in;  // null: none
+  void* residual_out;       // null: not wanted
+  DType residual_dtype;     // of both
+  uint8_t* scales;
+  uint8_t* codes;
+  uint32_t n;        // elements: a multiple of block
+  uint32_t block;    // elements; 1 for casts
+  uint32_t present;  // of the n elements, those before the zeros that complete the last block
   bool stochastic;
   uint32_t seed;
-  uint32_t present;  // elements before the zeros that complete the last block
-  uint32_t first;    // index in the chunk of the tile's first element
+  uint32_t first;  // index in the chunk of the first element
 };
 
-// One tile to decode.
-struct DecodeTile {
+// Whole blocks to decode.
+struct DecodeJob {
   const uint8_t* scales;
   const uint8_t* codes;
-  uint32_t blocks;
+  uint32_t n;
   uint32_t block;
   bool accumulate;  // false: out = d; true: out = fl(out + fl(weight * d))
   float weight;
   float* out;
 };
 
-// values[0..count) of an EncodeInput from element `begin` on.
-using GatherFn = void (*)(const EncodeInput& input, uint32_t begin, uint32_t count, float* values);
 // Returns true when a block (or a cast's value) was non-finite.
-using EncodeFn = bool (*)(const EncodeTile& tile);
-using DecodeFn = void (*)(const DecodeTile& tile);
+using EncodeFn = bool (*)(const EncodeJob& job);
+using DecodeFn = void (*)(const DecodeJob& job);
 
 struct KernelTable {
   const char* name;
-  GatherFn gather;
   EncodeFn encode[kCodecKinds];
   DecodeFn decode[kCodecKinds];
-  // True when any of the n values has a magnitude of at least 2^127 or is NaN.
-  bool (*any_huge)(const float* values, size_t n);
+  // values[0..n) of the job, as they are encoded; any n.
+  void (*gather)(const EncodeJob& job, uint32_t n, float* values);
+  // Largest magnitude as bits (sign cleared; NaN sorts highest) of n words of 32 or 16 bits.
+  uint32_t (*largest_magnitude_32)(const uint8_t* words, size_t n);
+  uint16_t (*largest_magnitude_16)(const uint8_t* words, size_t n);
 
   // vector.h documents these.
   void (*to_bf16)(const float* in, size_t n, uint16_t* out);

@@ -17,25 +17,29 @@ namespace {
 using namespace math;  // the element arithmetic, by its short names
 
 // Order matters: later ones use earlier ones.
+#include "compression/kernels/gather.inc"
+//
 #include "compression/kernels/casts.inc"
 //
 #include "compression/kernels/blocks.inc"
 #include "compression/kernels/means.inc"
 //
 #include "compression/kernels/checksums.inc"
-#include "compression/kernels/gather.inc"
 #include "compression/kernels/vectors.inc"
 
 constexpr KernelTable kTable = {
     CAUSEWAY_UNIT_NAME,
+    {EncodeCast<Fp32Cast>, EncodeCast<Bf16Cast>, EncodeCast<Fp16Cast>, EncodeBlocks<IntegerCode<8>>,
+     EncodeBlocks<IntegerCode<4>>, EncodeBlocks<Nf4Code>, EncodeBlocks<Fp8Code>,
+     EncodeBlocks<Mxfp4Code>, EncodeBlocks<E3m0Code>, EncodeMeans<TwoLevelCode>,
+     EncodeMeans<SignCode>},
+    {DecodeCast<Fp32Cast>, DecodeCast<Bf16Cast>, DecodeCast<Fp16Cast>, DecodeBlocks<IntegerCode<8>>,
+     DecodeBlocks<IntegerCode<4>>, DecodeBlocks<Nf4Code>, DecodeBlocks<Fp8Code>,
+     DecodeBlocks<Mxfp4Code>, DecodeBlocks<E3m0Code>, DecodeMeans<TwoLevelCode>,
+     DecodeMeans<SignCode>},
     Gather,
-    {EncodeFp32, EncodeBf16, EncodeFp16, EncodeBlocks<IntegerCode<8>>, EncodeBlocks<IntegerCode<4>>,
-     EncodeBlocks<Nf4Code>, EncodeBlocks<Fp8Code>, EncodeBlocks<Mxfp4Code>, EncodeBlocks<E3m0Code>,
-     EncodeMeans<TwoLevelCode>, EncodeMeans<SignCode>},
-    {DecodeFp32, DecodeBf16, DecodeFp16, DecodeBlocks<IntegerCode<8>>, DecodeBlocks<IntegerCode<4>>,
-     DecodeBlocks<Nf4Code>, DecodeBlocks<Fp8Code>, DecodeBlocks<Mxfp4Code>, DecodeBlocks<E3m0Code>,
-     DecodeMeans<TwoLevelCode>, DecodeMeans<SignCode>},
-    AnyHuge,
+    LargestMagnitude32,
+    LargestMagnitude16,
     ConvertToBf16,
     ConvertFromBf16,
     ConvertToFp16,
