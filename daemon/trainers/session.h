@@ -72,7 +72,7 @@ enum class Stage { kHello, kJoining, kJoined, kOffered, kReady, kFinished };
 class Session {
  public:
   ~Session();
-  uint64_t id() const { return id_; }  // first half of its op ids; derived from the token
+  uint64_t id() const { return id_; }  // first half of its op ids; never 0, never reused
   const std::string& run() const { return run_; }
   uint32_t rank() const { return rank_; }
   uint32_t world() const { return world_; }

@@ -15,11 +15,8 @@
 namespace causeway::trainers {
 namespace {
 
-constexpr size_t kRetiredMax = 4096;
-
-// The session's id follows from its token, so that a trainer which outlived the daemon keeps its op
-// ids, and nobody can name a session whose token he does not hold: first 8 bytes, little-endian, of
-// SHA-256("causeway session\0" + token).
+// The session's id follows from its token, so that a token finds its session without comparing it
+// with every other: first 8 bytes, little-endian, of SHA-256("causeway session\0" + token).
 uint64_t SessionIdOf(const Token& token) {
   static constexpr char kDomain[] = "causeway session";
   std::array<uint8_t, sizeof(kDomain) + std::tuple_size_v<Token>> text;
@@ -93,10 +90,10 @@ void SessionTable::Hello(Connection& connection, const HelloRequest& request) {
   }
   connection.version = *version;
   if (!IsZero(request.token)) {
-    const uint64_t id = SessionIdOf(request.token);
-    if (Session* session = Find(id)) return Resume(connection, request, *session);
-    // Unknown here: it is from before this daemon started, and keeps its id.
-    if (!Retired(id)) return Begin(connection, request, request.token);
+    if (Session* session = Find(SessionIdOf(request.token))) {
+      return Resume(connection, request, *session);
+    }
+    // Ended, or from before this daemon started: the trainer begins anew and sees it by the token.
   }
   const std::optional<Token> token = NewToken();
   if (!token) {
@@ -213,20 +210,11 @@ void SessionTable::EndSession(Session& session, Gone gone, const std::string& de
   assert(found != sessions_.end());
   const std::unique_ptr<Session> owned = std::move(found->second);
   sessions_.erase(found);
-  Retire(session.id_);
   if (session.connection_ != nullptr) CloseConnection(*session.connection_);
   if (session.resume_timer_ != 0) loop_.Cancel(session.resume_timer_);
   if (session.process_watch_ != 0) loop_.Remove(session.process_watch_);
   session.ended_ = true;
   listener_.OnGone(session, gone, detail);
-}
-
-void SessionTable::Retire(uint64_t session) {
-  if (!retired_.insert(session).second) return;
-  retired_order_.push_back(session);
-  if (retired_order_.size() <= kRetiredMax) return;
-  retired_.erase(retired_order_.front());
-  retired_order_.pop_front();
 }
 
 }  // namespace causeway::trainers

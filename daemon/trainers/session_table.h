@@ -6,11 +6,9 @@
 #define CAUSEWAY_DAEMON_TRAINERS_SESSION_TABLE_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -65,8 +63,6 @@ class SessionTable {
   void Attach(Connection& connection, Session& session);
   void Detach(Connection& connection, const std::string& why);
   void EndSession(Session& session, Gone gone, const std::string& detail);
-  bool Retired(uint64_t session) const { return retired_.count(session) != 0; }
-  void Retire(uint64_t session);
 
   // Runs `function` from the loop, unless this table is gone by then.
   void Later(std::function<void()> function);
@@ -83,10 +79,6 @@ class SessionTable {
   uint64_t next_connection_ = 1;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;  // by connection id
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;        // by session id
-  // Sessions that ended here, newest last: their tokens are not honoured again, since op numbers of
-  // a new process would be taken for those of the old one.
-  std::deque<uint64_t> retired_order_;
-  std::set<uint64_t> retired_;
   Counters counters_;
   // shared: what Later posted holds it weakly, to know whether this table is still there.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
