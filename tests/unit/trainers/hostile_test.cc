@@ -69,8 +69,8 @@ TEST_CASE("malformed messages before hello") {
         h.version_max = 9;
       },
       "versions 2 to 9, this daemon 1 to 1");
-  CHECK(harness.Counters().protocol_errors ==
-        15);  // a version without overlap is no malformed message
+  // A version without overlap is no malformed message.
+  CHECK(harness.Counters().protocol_errors == 16);
   CHECK(harness.SessionCount() == 0);
 }
 
