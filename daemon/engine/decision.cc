@@ -32,6 +32,7 @@ class Decider {
   bool AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const;
   bool Holds(ClusterId id, FragmentId fragment, bool after_rollback) const;
   bool RollBack();
+  bool Reseed(FragmentId fragment);
   bool ChooseMembers();
   bool GoodMembers(ClusterSet members) const;
 
@@ -186,6 +187,24 @@ void Decider::DecideFragment(FragmentId fragment) {
   if (!held) roll_back_ = true;
 }
 
+// A value that nobody holds and nobody committed upon: the seeded one, if a trainer still has it.
+// With every voter's promise it is known that nothing was committed, and a trainer may seed anew.
+bool Decider::Reseed(FragmentId fragment) {
+  if (best_->base[fragment].round != 0) return false;
+  std::optional<ClusterId> seed;
+  for (ClusterId id : voices_) {
+    if (!At(id).report.has_parameters) continue;
+    if (!seed || id == config_.seed_cluster) seed = id;
+    const Hash256 chain = SeedChain(config_, At(id).report.parameters, fragment);
+    if (chain != best_->base[fragment].chain) continue;
+    record_.base[fragment] = best_->base[fragment];
+    return true;
+  }
+  if (!seed || !promised_.ContainsAll(electorate_.voters)) return false;
+  record_.base[fragment] = {0, SeedChain(config_, At(*seed).report.parameters, fragment)};
+  return true;
+}
+
 // The newest committed value of each fragment becomes the base of a new lineage.
 bool Decider::RollBack() {
   record_.lineage = best_->lineage + 1;
@@ -200,8 +219,11 @@ bool Decider::RollBack() {
         newest = report;
       }
     }
-    if (!newest) return false;
-    record_.base[fragment] = {newest->committed.round, newest->committed.chain};
+    if (newest) {
+      record_.base[fragment] = {newest->committed.round, newest->committed.chain};
+    } else if (!Reseed(fragment)) {
+      return false;
+    }
   }
   record_.lineage_base = record_.base;
   return true;

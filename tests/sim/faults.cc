@@ -59,7 +59,13 @@ void World::Fault() {
   const uint64_t kind = random_.Below(100);
   if (kind < 18) {
     if (!gateway.up()) return;
-    CrashNode(id, random_.Chance(disk_loss_));
+    // All disks lost is a new run, not a history of this one.
+    bool others_remember = false;
+    for (const auto& other : nodes_) {
+      others_remember =
+          others_remember || (other->id() != id && other->disk().durable.accepted.has_value());
+    }
+    CrashNode(id, others_remember && random_.Chance(disk_loss_));
     const uint64_t pause = random_.Chance(0.5) ? 20 : 250;
     Schedule(static_cast<Time>(1 + random_.Below(pause)) * kTick, id, Restart{});
   } else if (kind < 36) {

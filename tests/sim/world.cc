@@ -128,10 +128,9 @@ void World::Happen(int id, Happening& what) {
   const bool for_process =
       std::holds_alternative<Arrive>(what) || std::holds_alternative<DataArrives>(what) ||
       std::holds_alternative<StateArrives>(what) || std::holds_alternative<Fsynced>(what) ||
-      std::holds_alternative<Reduced>(what) || std::holds_alternative<Computed>(what) ||
-      std::holds_alternative<TrainerAttaches>(what);
+      std::holds_alternative<Reduced>(what) || std::holds_alternative<TrainerAttaches>(what);
   if (for_process) {
-    if (!gateway.up() && !std::holds_alternative<Computed>(what)) return;
+    if (!gateway.up()) return;
     if (gateway.frozen) {
       frozen_[static_cast<size_t>(id)].emplace_back(id, std::move(what));
       return;
@@ -151,7 +150,9 @@ void World::Happen(int id, Happening& what) {
   } else if (auto* fsynced = std::get_if<Fsynced>(&what)) {
     if (fsynced->incarnation == gateway.incarnation()) gateway.OnFsynced(now_, fsynced->persist);
   } else if (auto* computed = std::get_if<Computed>(&what)) {
-    if (computed->session == gateway.trainer().session && gateway.trainer().alive) {
+    if (gateway.frozen) {
+      Schedule(10 * kTick, id, std::move(what));
+    } else if (computed->session == gateway.trainer().session && gateway.trainer().alive) {
       gateway.OnComputed(now_, computed->fragment);
     }
   } else if (auto* reduced = std::get_if<Reduced>(&what)) {
