@@ -55,21 +55,21 @@ struct Credentials::State {
       : options(std::move(given)),
         desk(std::make_shared<HandshakeDesk>(loaded.identity, options.peers, options.now_s,
                                              options.on_rejection)),
-        material(std::move(loaded)),
         identity_file(std::move(identity)),
         authority_file(std::move(authority)),
-        swapped_s(now_s) {}
+        swapped_s(now_s),
+        material(std::move(loaded)) {}
 
   const Options options;
   const std::shared_ptr<HandshakeDesk> desk;
-  std::shared_ptr<FileWatcherCertificateProvider> provider;  // shared with gRPC's credentials
-  std::shared_ptr<grpc::ServerCredentials> server;
-
   mutable absl::Mutex mutex;
-  CredentialMaterial material ABSL_GUARDED_BY(mutex);
+  // Before the provider, which reads them on a thread of its own until it is destroyed.
   MemoryFile identity_file ABSL_GUARDED_BY(mutex);
   MemoryFile authority_file ABSL_GUARDED_BY(mutex);
   int64_t swapped_s ABSL_GUARDED_BY(mutex);  // modification time of the memory files
+  CredentialMaterial material ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<FileWatcherCertificateProvider> provider;  // shared with gRPC's credentials
+  std::shared_ptr<grpc::ServerCredentials> server;
   std::map<std::string, std::shared_ptr<grpc::ChannelCredentials>> channels ABSL_GUARDED_BY(mutex);
 };
 
@@ -83,6 +83,11 @@ absl::StatusOr<std::unique_ptr<Credentials>> Credentials::Load(Options options) 
   absl::StatusOr<CredentialMaterial> material =
       LoadCredentialFiles(options.files, options.cluster, now_s);
   if (!material.ok()) return material.status();
+  if (!options.domain.empty() && options.domain != material->identity.domain) {
+    return absl::FailedPreconditionError(
+        options.files.certificate + ": the certificate is of domain " + material->identity.domain +
+        ", but this gateway is configured for " + options.domain);
+  }
   absl::StatusOr<MemoryFile> identity =
       MemoryFile::Create("causeway-identity", IdentityPem(*material), now_s);
   if (!identity.ok()) return identity.status();
@@ -128,9 +133,7 @@ absl::StatusOr<AuthenticatedPeer> Credentials::Authenticate(
     return absl::UnauthenticatedError("the connection from " + context.peer() +
                                       " is not authenticated");
   }
-  absl::StatusOr<AuthenticatedPeer> peer = Authenticate(*auth, context.peer());
-  if (peer.ok()) state_->desk->pending.Authenticated(context.peer());
-  return peer;
+  return Authenticate(*auth, context.peer());
 }
 
 absl::StatusOr<AuthenticatedPeer> Credentials::Authenticate(const grpc::AuthContext& auth,
@@ -143,6 +146,7 @@ absl::StatusOr<AuthenticatedPeer> Credentials::Authenticate(const grpc::AuthCont
   if (verdict.result != HandshakeResult::kAccepted) {
     return absl::PermissionDeniedError(verdict.reason);
   }
+  if (!address.empty()) state_->desk->pending.Authenticated(address);
   return AuthenticatedPeer{verdict.cluster, address, verdict.certificate};
 }
 

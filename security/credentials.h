@@ -56,6 +56,7 @@ class Credentials {
  public:
   struct Options {
     std::string cluster;  // this gateway's
+    std::string domain;   // the configured trust domain; empty: whichever the certificate says
     CredentialFiles files;
     std::vector<std::string> peers;  // clusters that may connect and be dialled
     DenyList deny;
@@ -78,7 +79,9 @@ class Credentials {
   // The cluster behind a call on the server; to be compared with what its messages claim. Judges
   // anew, so that a peer removed or denied since its handshake is refused: PermissionDenied.
   absl::StatusOr<AuthenticatedPeer> Authenticate(const grpc::ServerContextBase& context);
-  // The same for either end of a connection; `address` is for messages only.
+  // The same where only the authentication is at hand. `address`, as
+  // grpc::ServerContextBase::peer() gives it, keeps the connection out of the candidates for later
+  // rejections; empty: unknown.
   absl::StatusOr<AuthenticatedPeer> Authenticate(const grpc::AuthContext& auth,
                                                  const std::string& address);
 

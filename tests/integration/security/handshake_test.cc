@@ -225,6 +225,12 @@ TEST_CASE("credentials that could only fail later are refused when loaded") {
   };
   CHECK(load(site.Files("paris"), "paris").empty());
   CHECK(Contains(load(site.Files("paris"), "tokyo"), "cluster paris's, but this gateway"));
+  Credentials::Options options;
+  options.cluster = "paris";
+  options.domain = "example.com";
+  options.files = site.Files("paris");
+  options.now_s = &NowSeconds;
+  CHECK(Contains(std::string(Credentials::Load(options).status().message()), "example.org"));
   security::CredentialFiles files = site.Files("paris");
   files.key = stranger.Files("paris").key;
   CHECK(Contains(load(files, "paris"), "does not belong"));
