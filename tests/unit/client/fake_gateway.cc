@@ -522,7 +522,10 @@ void FakeGateway::Send(Cluster& cluster, const void* bytes, size_t size,
 }
 
 void FakeGateway::Close(Cluster& cluster) {
-  if (cluster.connection >= 0) close(cluster.connection);
+  if (cluster.connection >= 0) {
+    shutdown(cluster.connection, SHUT_RDWR);  // the gateway's thread may be polling it
+    close(cluster.connection);
+  }
   cluster.connection = -1;
 }
 
