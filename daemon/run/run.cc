@@ -157,6 +157,13 @@ void Run::Do(const engine::ResendContribution& action) {
 void Run::Do(const engine::Reduce& action) { exchange_->rounds(action.fragment).Reduce(action); }
 
 void Run::Do(const engine::Commit& action) {
+  if (trainer_) {
+    auto op = trainer_->ops.find(action.record.fragment);
+    if (op != trainer_->ops.end() && op->second.id() == action.own_op) {
+      op->second.wire_bytes =
+          exchange_->rounds(action.record.fragment).encoded_bytes(action.own_op);
+    }
+  }
   exchange_->rounds(action.record.fragment).Commit(action);
 }
 
@@ -165,14 +172,7 @@ void Run::Do(const engine::DropAttempts& action) {
 }
 
 void Run::Do(const engine::ReleaseRetained& action) {
-  if (!exchange_) return;
-  if (trainer_) {
-    auto op = trainer_->ops.find(action.fragment);
-    if (op != trainer_->ops.end() && op->second.id() == action.op) {
-      op->second.wire_bytes = exchange_->rounds(action.fragment).encoded_bytes(action.op);
-    }
-  }
-  exchange_->rounds(action.fragment).Release(action.op);
+  if (exchange_) exchange_->rounds(action.fragment).Release(action.op);
 }
 
 void Run::Do(const engine::FetchState& action) {
