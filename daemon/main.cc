@@ -1,5 +1,9 @@
 // causewayd: reads the configuration, builds the daemon, serves until told to stop.
+#include <grpc/support/log.h>
+#include <pthread.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -11,8 +15,18 @@
 
 namespace {
 
+namespace observe = causeway::observe;
+
 // sysexits(3), as operators expect them.
-enum Exit { kOk = 0, kUsage = 64, kUnavailable = 69, kBug = 70, kIo = 74, kPermission = 77, kConfig = 78 };
+enum Exit {
+  kOk = 0,
+  kUsage = 64,
+  kUnavailable = 69,
+  kBug = 70,
+  kIo = 74,
+  kPermission = 77,
+  kConfig = 78
+};
 
 int ExitFor(const absl::Status& status) {
   switch (status.code()) {
@@ -31,23 +45,40 @@ int ExitFor(const absl::Status& status) {
   }
 }
 
+// gRPC's own lines are about handshakes and sockets; what matters of them is logged by ours with
+// names.
+observe::Logger* network_log = nullptr;  // gRPC's hook takes no context
+
+void RouteNetworkLog(observe::Logger* log) {
+  network_log = log;
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    network_log->Debug("grpc", {{"file", args->file}, {"line", args->line}}, args->message);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Causeway's gateway: exchanges a cluster's parameter deltas and gradients with its peers."};
+  CLI::App app{
+      "Causeway's gateway: exchanges a cluster's parameter deltas and gradients with its peers."};
   std::string file = "/etc/causeway/causeway.yaml";
-  std::string format = "text";
   app.add_option("--config", file, "Configuration file")->capture_default_str();
-  app.add_option("--log-format", format, "text or json")->capture_default_str();
   app.set_version_flag("--version", std::string("causewayd ") + causeway::run::kVersion);
-  app.footer("Check a configuration with `causeway check-config FILE`; see how it does with `causeway status`.");
+  app.footer(
+      "Check a configuration with `causeway check-config FILE`; see how it does with `causeway "
+      "status`.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   }
 
-  namespace observe = causeway::observe;
+  // Before any thread starts, so that all inherit it: the control loop takes these signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
   const causeway::config::ParseResult parsed = causeway::config::Parse(file);
   if (!parsed.ok()) {
     std::fputs(parsed.ErrorText().c_str(), stderr);
@@ -57,17 +88,14 @@ int main(int argc, char** argv) {
   options.journal = observe::StandardErrorIsJournal();
   absl::StatusOr<observe::Level> level = observe::ParseLevel(parsed.config->log_level);
   if (level.ok()) options.level = *level;
-  absl::StatusOr<observe::LogFormat> log_format = observe::ParseLogFormat(format);
-  if (!log_format.ok()) {
-    std::fprintf(stderr, "--log-format: %s\n", std::string(log_format.status().message()).c_str());
-    return kUsage;
-  }
-  options.format = *log_format;
+  absl::StatusOr<observe::LogFormat> format = observe::ParseLogFormat(parsed.config->log_format);
+  if (format.ok()) options.format = *format;
   observe::Logger log(options);
   for (const causeway::config::Diagnostic& warning : parsed.warnings) {
     log.Warning(observe::event::kConfigWarning, {{"line", warning.line}, {"key", warning.key}},
                 warning.message);
   }
+  RouteNetworkLog(&log);
   log.Info(observe::event::kDaemonStarting,
            {{"cluster", parsed.config->cluster}, {"version", causeway::run::kVersion}}, file);
   absl::StatusOr<std::unique_ptr<causeway::run::Daemon>> daemon =

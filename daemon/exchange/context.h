@@ -1,5 +1,5 @@
-// What the parts of one run's exchange share. A plain bundle of borrowed things; all outlive the exchange,
-// except that endpoint and outer state are also kept alive by tasks on workers.
+// What the parts of one run's exchange share. A plain bundle of borrowed things; all outlive the
+// exchange, except that endpoint and outer state are also kept alive by tasks on workers.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_CONTEXT_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_CONTEXT_H_
 

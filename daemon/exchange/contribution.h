@@ -1,5 +1,5 @@
-// This cluster's own contribution to one round of one fragment: its encoded chunks, kept until the engine
-// releases them, and who gets them.
+// This cluster's own contribution to one round of one fragment: its encoded chunks, kept until the
+// engine releases them, and who gets them.
 //
 // Confined to the loop's thread. Does not: encode (fragment_exchange.h schedules that) or decide.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_CONTRIBUTION_H_

@@ -1,7 +1,9 @@
-// The data side of one run: carries out the engine's orders on data and hands arriving data to its place.
+// The data side of one run: carries out the engine's orders on data and hands arriving data to its
+// place.
 //
-// A thin front over one FragmentExchange and one StateTransfer a fragment. Confined to the loop's thread;
-// workers do the arithmetic. It keeps no opinion: what to combine, commit, fetch or drop is the engine's word.
+// A thin front over one FragmentExchange and one StateTransfer a fragment. Confined to the loop's
+// thread; workers do the arithmetic. It keeps no opinion: what to combine, commit, fetch or drop is
+// the engine's word.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_EXCHANGE_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_EXCHANGE_H_
 
@@ -26,7 +28,8 @@ class Exchange {
   // A new membership: chunks of older epochs are void.
   void OnEpoch(engine::Epoch epoch);
 
-  // From peers; `from` is authenticated. Names outside the schema are dropped and their credit returned.
+  // From peers; `from` is authenticated. Names outside the schema are dropped and their credit
+  // returned.
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
   void OnPeerDown(engine::ClusterId peer);
 

@@ -1,5 +1,5 @@
-// Chunks are scheduled from the loop rather than by workers themselves: all bookkeeping then stays on
-// one thread, and a chunk of 2^18 elements is large enough to pay for the hop.
+// Chunks are scheduled from the loop rather than by workers themselves: all bookkeeping then stays
+// on one thread, and a chunk of 2^18 elements is large enough to pay for the hop.
 #include "daemon/exchange/fragment_exchange.h"
 
 #include <algorithm>
@@ -57,10 +57,10 @@ void FragmentExchange::RunOnWorker(std::function<void()> work, std::function<voi
 }
 
 void FragmentExchange::After(int64_t delay_us, std::function<void()> function) {
-  context_.loop->After(
-      delay_us, [function = std::move(function), alive = std::weak_ptr<bool>(alive_)] {
-        if (!alive.expired()) function();
-      });
+  context_.loop->After(delay_us,
+                       [function = std::move(function), alive = std::weak_ptr<bool>(alive_)] {
+                         if (!alive.expired()) function();
+                       });
 }
 
 // ---------------------------------------------------------------- own contribution
@@ -330,8 +330,8 @@ void FragmentExchange::AnnounceIfHeld() {
 void FragmentExchange::DropAttempts(const engine::DropAttempts& action) {
   if (!reduction_) return;
   const engine::Reduce& order = reduction_->order();
-  const bool dead = order.round == action.round && order.epoch == action.epoch &&
-                    order.attempt <= action.attempt;
+  const bool dead =
+      order.round == action.round && order.epoch == action.epoch && order.attempt <= action.attempt;
   // What is combined stays for a retry over the same set; it is only not to be announced again.
   if (dead) reduction_->announced = true;
 }

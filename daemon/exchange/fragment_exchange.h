@@ -1,12 +1,13 @@
-// The data side of one fragment's rounds: encode the own contribution, keep what arrives, combine what the
-// engine names, apply the outer update on commit.
+// The data side of one fragment's rounds: encode the own contribution, keep what arrives, combine
+// what the engine names, apply the outer update on commit.
 //
-// Everything overlaps chunk by chunk: chunk k is sent while k+1 is encoded, and combined as soon as every
-// contributor's chunk k is here. Heavy work runs on the worker pool; state is confined to the loop's
-// thread. It decides nothing: orders come from the engine through Exchange.
+// Everything overlaps chunk by chunk: chunk k is sent while k+1 is encoded, and combined as soon as
+// every contributor's chunk k is here. Heavy work runs on the worker pool; state is confined to the
+// loop's thread. It decides nothing: orders come from the engine through Exchange.
 //
 // Memory: own encoded chunks until released; received chunks until combined; the mean (4 bytes an
-// element) from combining until commit; all from the budgeted pool. Where the pool is full the chunk waits.
+// element) from combining until commit; all from the budgeted pool. Where the pool is full the
+// chunk waits.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_FRAGMENT_EXCHANGE_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_FRAGMENT_EXCHANGE_H_
 
@@ -48,12 +49,13 @@ class FragmentExchange {
   void SendAgain(engine::ClusterId to, engine::RoundNumber round,
                  const std::vector<uint32_t>& indices);
 
-  // Settles the endpoint's open contribution, if any, when a later state was fetched instead of committed.
-  // Not while encoding().
+  // Settles the endpoint's open contribution, if any, when a later state was fetched instead of
+  // committed. Not while encoding().
   void SettleOwn(engine::OwnPart own);
   bool encoding() const { return encoding_ > 0; }
 
-  // The fragment's value was replaced (seeded, fetched, rolled back): nothing in flight counts any more.
+  // The fragment's value was replaced (seeded, fetched, rolled back): nothing in flight counts any
+  // more.
   void SetCommitted(engine::RoundNumber round);
   void DropEpochsBelow(engine::Epoch epoch) { inbox_.DropEpochsBelow(epoch); }
 
@@ -107,12 +109,12 @@ class FragmentExchange {
   std::unique_ptr<Contribution> own_;
   uint32_t encoding_ = 0;  // chunks on workers
   bool encode_retry_ = false;
-  bool drop_when_encoded_ = false;                        // the endpoint's contribution is void
+  bool drop_when_encoded_ = false;                       // the endpoint's contribution is void
   std::optional<engine::StartContribution> next_start_;  // waits for that
 
   Inbox inbox_;
   std::shared_ptr<Reduction> reduction_;  // shared with commit tasks, which read its means
-  uint64_t generation_ = 0;  // of reduction_: late results of an older one are dropped
+  uint64_t generation_ = 0;               // of reduction_: late results of an older one are dropped
   bool reduce_retry_ = false;
 
   std::optional<Committing> commit_;           // on workers, or held back

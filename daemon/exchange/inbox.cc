@@ -37,7 +37,8 @@ const memory::SharedBuffer* Inbox::Find(engine::ClusterId from, engine::Incarnat
 bool Inbox::Consumed(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
                      engine::RoundNumber round, uint32_t index) const {
   auto it = held_.find({from, incarnation, epoch, round});
-  return it != held_.end() && it->second[index].taken && it->second[index].payload.data() == nullptr;
+  return it != held_.end() && it->second[index].taken &&
+         it->second[index].payload.data() == nullptr;
 }
 
 void Inbox::Consume(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,

@@ -1,7 +1,7 @@
 // What an exchange asks of its surroundings: the network below it and the run above it.
 //
-// Implemented by daemon/run over daemon/transport, and by tests in memory. All calls are made on the loop's
-// thread and must not call back into the exchange before they return.
+// Implemented by daemon/run over daemon/transport, and by tests in memory. All calls are made on
+// the loop's thread and must not call back into the exchange before they return.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_PORTS_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_PORTS_H_
 

@@ -1,9 +1,10 @@
 // One combination of contributions: exactly the set that the engine named, chunk by chunk.
 //
 // For each element, in ascending cluster name:  acc = fl(acc + fl(w_i d_i)), from acc = 0;  then
-// mean = fl(acc * c). Where all weights are equal, w_i = 1 and c = fl(1/n), so that the mean of equal
-// values is that value for n a power of two; else w_i = fl(weight) and c = fl(1/W), W = sum of weights, both
-// rounded once from fp64. No contributors, or no weight: the round leaves the fragment unchanged.
+// mean = fl(acc * c). Where all weights are equal, w_i = 1 and c = fl(1/n), so that the mean of
+// equal values is that value for n a power of two; else w_i = fl(weight) and c = fl(1/W), W = sum
+// of weights, both rounded once from fp64. No contributors, or no weight: the round leaves the
+// fragment unchanged.
 //
 // State is confined to the loop's thread; CombineChunk is pure and runs on workers.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_REDUCTION_H_

@@ -79,7 +79,8 @@ void StateTransfer::AskNextDonor() {
 
 void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state, bool found,
                             const engine::Hash256& state_hash) {
-  if (!staged_ || staged_->verifying || from != staged_->donor || !(state == staged_->state)) return;
+  if (!staged_ || staged_->verifying || from != staged_->donor || !(state == staged_->state))
+    return;
   if (!found) {
     staged_->donors.Erase(from);
     AskNextDonor();
@@ -92,11 +93,10 @@ void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state
 void StateTransfer::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                             memory::Buffer payload) {
   context_.port->ReturnCredit(from, payload.size());  // staged memory is the pool's own concern
-  const bool wanted = staged_ && !staged_->verifying && from == staged_->donor &&
-                      address.round == staged_->state.round &&
-                      address.lineage == staged_->state.lineage &&
-                      address.index < staged_->chunks.size() &&
-                      staged_->chunks[address.index].data() == nullptr;
+  const bool wanted =
+      staged_ && !staged_->verifying && from == staged_->donor &&
+      address.round == staged_->state.round && address.lineage == staged_->state.lineage &&
+      address.index < staged_->chunks.size() && staged_->chunks[address.index].data() == nullptr;
   if (!wanted) return;
   const absl::Status good = compression::CheckChunk(
       kStateCodec, context_.layout->ChunkElements(fragment_, address.index % chunks_),
@@ -124,8 +124,8 @@ void StateTransfer::Verify() {
           const uint32_t n = context.layout->ChunkElements(fragment, index);
           Decode(staged->chunks[index], {values.data(), n});
           if (!momentum.empty()) Decode(staged->chunks[chunks + index], {momentum.data(), n});
-          hashes.push_back(outer::ChunkHash({values.data(), n},
-                                            {momentum.data(), momentum.empty() ? 0 : n}));
+          hashes.push_back(
+              outer::ChunkHash({values.data(), n}, {momentum.data(), momentum.empty() ? 0 : n}));
         }
         *hash = outer::HashOfHashes(hashes);
       },
@@ -136,9 +136,9 @@ void StateTransfer::Verify() {
           context_.listener->OnStateHeld({fragment_, staged->state});
           return;
         }
-        context_.listener->OnNote(absl::StrCat(
-            "the outer state of fragment ", fragment_, " that a donor sent does not match the hash",
-            " it named; another donor is asked"));
+        context_.listener->OnNote(absl::StrCat("the outer state of fragment ", fragment_,
+                                               " that a donor sent does not match the hash",
+                                               " it named; another donor is asked"));
         engine::FetchState again{fragment_, staged->state, staged->donors};
         again.donors.Erase(staged->donor);
         staged_.reset();
@@ -159,8 +159,7 @@ void StateTransfer::OnPeerDown(engine::ClusterId peer) {
 void StateTransfer::Adopt(const engine::AdoptState& action) {
   assert(action.from_trainer || (staged_ && staged_->verified && staged_->state == action.state));
   rounds_->HoldCommits();
-  const absl::Span<float> value =
-      context_.endpoint->WritableValue(fragment_, action.state.round);
+  const absl::Span<float> value = context_.endpoint->WritableValue(fragment_, action.state.round);
   auto staged = action.from_trainer ? nullptr : staged_;
   RunOnWorker(
       [context = context_, staged, fragment = fragment_, chunks = chunks_, value] {
@@ -169,9 +168,9 @@ void StateTransfer::Adopt(const engine::AdoptState& action) {
           context.outer->ZeroMomentum(fragment);
         }
         for (uint32_t index = 0; index < chunks; ++index) {
-          const absl::Span<float> part = value.subspan(
-              uint64_t{index} * compression::kChunkElements,
-              context.layout->ChunkElements(fragment, index));
+          const absl::Span<float> part =
+              value.subspan(uint64_t{index} * compression::kChunkElements,
+                            context.layout->ChunkElements(fragment, index));
           if (staged) Decode(staged->chunks[index], part);
           const absl::Span<float> momentum = context.outer->Momentum(fragment, index);
           if (staged && !momentum.empty()) Decode(staged->chunks[chunks + index], momentum);
@@ -228,11 +227,10 @@ bool StateTransfer::EncodePiece(uint32_t piece) {
   Serving& serving = waiting_.front();
   const uint32_t index = piece % chunks_;
   const uint32_t n = context_.layout->ChunkElements(fragment_, index);
-  const float* source =
-      piece < chunks_
-          ? context_.endpoint->Value(fragment_, serving.state.round).data() +
-                uint64_t{index} * compression::kChunkElements
-          : context_.outer->Momentum(fragment_, index).data();
+  const float* source = piece < chunks_
+                            ? context_.endpoint->Value(fragment_, serving.state.round).data() +
+                                  uint64_t{index} * compression::kChunkElements
+                            : context_.outer->Momentum(fragment_, index).data();
   absl::StatusOr<memory::Buffer> buffer =
       context_.buffers->Allocate(compression::EncodedSizeMax(kStateCodec, n));
   if (!buffer.ok()) {

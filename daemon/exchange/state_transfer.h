@@ -1,11 +1,13 @@
-// Outer state that moves whole: the seed's first values, and what a joining or returning gateway fetches.
+// Outer state that moves whole: the seed's first values, and what a joining or returning gateway
+// fetches.
 //
-// A joiner asks one donor at a time; the donor names the state's hash and sends values, then momentum, as
-// fp32 chunks; the joiner keeps what came when a donor goes away and asks the next one for the same state.
-// Nothing becomes the run's value before its hash agrees. Confined to the loop's thread, with decoding and
-// hashing on workers.
+// A joiner asks one donor at a time; the donor names the state's hash and sends values, then
+// momentum, as fp32 chunks; the joiner keeps what came when a donor goes away and asks the next one
+// for the same state. Nothing becomes the run's value before its hash agrees. Confined to the
+// loop's thread, with decoding and hashing on workers.
 //
-// Memory: a state being fetched or sent lies in pooled buffers once, encoded (4 or 8 bytes an element).
+// Memory: a state being fetched or sent lies in pooled buffers once, encoded (4 or 8 bytes an
+// element).
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 

@@ -30,7 +30,8 @@ engine::Hash256 HashOfHashes(absl::Span<const engine::Hash64> hashes) {
   std::vector<uint8_t> bytes;
   bytes.reserve(hashes.size() * 8);
   for (engine::Hash64 hash : hashes) {
-    for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<uint8_t>(hash >> shift));
+    for (int shift = 0; shift < 64; shift += 8)
+      bytes.push_back(static_cast<uint8_t>(hash >> shift));
   }
   return Sha256(bytes);
 }
@@ -83,8 +84,8 @@ void OuterState::StepChunk(uint32_t index, uint32_t chunk, absl::Span<const floa
                            absl::Span<const float> mean, absl::Span<float> next) {
   Fragment& fragment = fragments_.at(index);
   assert(previous.size() == mean.size() && mean.size() == next.size());
-  fragment.rule->Step({previous.data(), mean.data(), Momentum(fragment, chunk).data(), next.data(),
-                       next.size()});
+  fragment.rule->Step(
+      {previous.data(), mean.data(), Momentum(fragment, chunk).data(), next.data(), next.size()});
   Remember(fragment, chunk, next);
 }
 

@@ -1,9 +1,11 @@
-// The outer state of a run on this gateway: momentum per fragment, and the hash that names parameters and
-// momentum together. The parameters themselves lie in the endpoint's values memory and are passed in.
+// The outer state of a run on this gateway: momentum per fragment, and the hash that names
+// parameters and momentum together. The parameters themselves lie in the endpoint's values memory
+// and are passed in.
 //
 // Threads: StepChunk, HashChunk and CopyChunk may run concurrently for distinct chunks; everything
 // else belongs to the owner's thread while no such call of the fragment is in flight.
-// Memory: 4 bytes a parameter with momentum, charged to the account given; 8 bytes a chunk for hashes.
+// Memory: 4 bytes a parameter with momentum, charged to the account given; 8 bytes a chunk for
+// hashes.
 //
 // State hash of a fragment: SHA-256 over its chunk hashes as little-endian u64. Chunk hash:
 // ContentHash(values), and with momentum ContentHash(values) * p + ContentHash(momentum),

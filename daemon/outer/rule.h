@@ -1,9 +1,11 @@
 // The outer rules: how a committed mean of contributions moves the global parameters.
 //
-// Equations (D: the round's weighted mean; theta: global parameters; u: outer momentum, starts at 0):
+// Equations (D: the round's weighted mean; theta: global parameters; u: outer momentum, starts at
+// 0):
 //   average    theta <- theta - D                                   (Local SGD)
-//   nesterov   u <- mu u + D;  theta <- theta - eta (D + mu u)      (DiLoCo; torch SGD, nesterov, dampening 0)
-//   gradients  result = D; no outer state                           (synchronous data parallelism)
+//   nesterov   u <- mu u + D;  theta <- theta - eta (D + mu u)      (DiLoCo; torch SGD, nesterov,
+//   dampening 0) gradients  result = D; no outer state                           (synchronous data
+//   parallelism)
 // Every operation is fp32, rounded to nearest, never fused: all clusters get the same bytes.
 //
 // Pure functions over spans: no threads, no I/O; different spans may be stepped concurrently.
@@ -23,7 +25,8 @@ struct RuleSpec {
   double momentum = 0.0;       // mu, rounded once to fp32
 };
 
-// One stretch of a fragment; all pointers are to `count` elements and may be the same only where said.
+// One stretch of a fragment; all pointers are to `count` elements and may be the same only where
+// said.
 struct Stretch {
   const float* previous = nullptr;  // theta of round r-1; unused by gradients
   const float* mean = nullptr;      // D

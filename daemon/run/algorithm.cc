@@ -100,8 +100,7 @@ engine::Hash256 AlgorithmDigest(const config::Run& run) {
 }
 
 std::string FirstDifferentKey(absl::Span<const std::string> here,
-                              absl::Span<const std::string> theirs,
-                              const std::string& their_name) {
+                              absl::Span<const std::string> theirs, const std::string& their_name) {
   for (size_t i = 0; i < std::max(here.size(), theirs.size()); ++i) {
     const Line ours = i < here.size() ? Split(here[i]) : Line{"(nothing)", ""};
     const Line other = i < theirs.size() ? Split(theirs[i]) : Line{"(nothing)", ""};

@@ -1,5 +1,5 @@
-// A run's configured algorithm and codec as canonical lines: what clusters compare when they join, and
-// what names the first differing key when they do not agree. Pure functions.
+// A run's configured algorithm and codec as canonical lines: what clusters compare when they join,
+// and what names the first differing key when they do not agree. Pure functions.
 #ifndef CAUSEWAY_DAEMON_RUN_ALGORITHM_H_
 #define CAUSEWAY_DAEMON_RUN_ALGORITHM_H_
 

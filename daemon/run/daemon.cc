@@ -65,8 +65,8 @@ absl::Status Daemon::Open() {
     if (!watched.ok()) return watched;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  for (auto step : {&Daemon::OpenMemory, &Daemon::OpenTransport, &Daemon::OpenRuns,
-                    &Daemon::OpenDoors}) {
+  for (auto step :
+       {&Daemon::OpenMemory, &Daemon::OpenTransport, &Daemon::OpenRuns, &Daemon::OpenDoors}) {
     if (absl::Status status = (this->*step)(); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -132,8 +132,7 @@ absl::Status Daemon::OpenTransport() {
     if (!channel.ok()) return channel.status();
     transport.peers.push_back({peer.cluster, peer.address, *channel});
   }
-  transport.identity =
-      [this](const grpc::AuthContext& context) -> absl::StatusOr<std::string> {
+  transport.identity = [this](const grpc::AuthContext& context) -> absl::StatusOr<std::string> {
     absl::StatusOr<security::AuthenticatedPeer> peer = credentials_->Authenticate(context, "");
     if (!peer.ok()) return peer.status();
     return peer->cluster;
@@ -207,8 +206,8 @@ absl::Status Daemon::OpenDoors() {
 
 void Daemon::Serve() {
   watchdog_ = std::make_unique<notify::Watchdog>(
-      notify::WatchdogInterval(), std::vector<const notify::Heartbeat*>{&loop_heartbeat_}, notifier_,
-      [this](const std::string& name) {
+      notify::WatchdogInterval(), std::vector<const notify::Heartbeat*>{&loop_heartbeat_},
+      notifier_, [this](const std::string& name) {
         log_->Error(event::kWatchdogStalled, {{"loop", name}}, "stands still");
       });
   log_->Info(event::kDaemonReady,
@@ -232,7 +231,8 @@ void Daemon::BeginDrain(const char* signal) {
   }
   draining_ = true;
   drain_until_us_ = loop::Now() + config_.peer_timeout_ms * 1000;
-  log_->Info(event::kDaemonDraining, {{"signal", signal}}, "no new work; open operations end first");
+  log_->Info(event::kDaemonDraining, {{"signal", signal}},
+             "no new work; open operations end first");
   notifier_.Stopping("draining");
   trainers_->StopListening();
   for (std::unique_ptr<Run>& run : runs_) run->BeginDrain();
@@ -260,7 +260,8 @@ void Daemon::Tick() {
         .RaiseTo(static_cast<double>(peer.payload_bytes_sent));
     metrics_.wire_bytes.With({peer.cluster, "received"})
         .RaiseTo(static_cast<double>(peer.payload_bytes_received));
-    metrics_.chunk_retransmits.With({peer.cluster}).RaiseTo(static_cast<double>(peer.chunks_resent));
+    metrics_.chunk_retransmits.With({peer.cluster})
+        .RaiseTo(static_cast<double>(peer.chunks_resent));
     metrics_.in_flight_bytes.With({peer.cluster})
         .Set(static_cast<double>(peer.bytes_unacknowledged));
   }

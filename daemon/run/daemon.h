@@ -1,7 +1,8 @@
 // The gateway: builds everything that a configuration asks for, connects it, and ends it in order.
 //
-// One control thread runs the event loop; it owns runs, sessions and engines. The transport's poller, the
-// admin service and the trainers' socket hand their events to it. See ARCHITECTURE.md for the picture.
+// One control thread runs the event loop; it owns runs, sessions and engines. The transport's
+// poller, the admin service and the trainers' socket hand their events to it. See ARCHITECTURE.md
+// for the picture.
 #ifndef CAUSEWAY_DAEMON_RUN_DAEMON_H_
 #define CAUSEWAY_DAEMON_RUN_DAEMON_H_
 
@@ -16,8 +17,8 @@
 #include "daemon/admin/service.h"
 #include "daemon/config/config.h"
 #include "daemon/loop/loop.h"
-#include "daemon/memory/buffer_pool.h"
 #include "daemon/memory/budget.h"
+#include "daemon/memory/buffer_pool.h"
 #include "daemon/notify/notify.h"
 #include "daemon/observe/log.h"
 #include "daemon/observe/metrics.h"
@@ -34,12 +35,14 @@ class Daemon final : private trainers::TrainerListener,
                      private admin::StatusProvider {
  public:
   // Everything is open and listening when it returns. Errors name the file, address or limit.
-  // Call on the thread that will call Serve, before any other thread starts (signals are blocked here).
+  // Call on the thread that will call Serve, before any other thread starts (signals are blocked
+  // here).
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const config::Config& config,
                                                         observe::Logger* log);
   ~Daemon() override;
 
-  // Serves until SIGTERM or SIGINT, then drains: open operations end, within a bound, and peers are told.
+  // Serves until SIGTERM or SIGINT, then drains: open operations end, within a bound, and peers are
+  // told.
   void Serve();
 
  private:

@@ -1,5 +1,5 @@
-// The daemon as a switchboard: from the trainers' socket, the transport and the admin service to the run
-// that is meant. What names no run, or a run that the peer is no member of, ends here.
+// The daemon as a switchboard: from the trainers' socket, the transport and the admin service to
+// the run that is meant. What names no run, or a run that the peer is no member of, ends here.
 #include <future>
 #include <memory>
 #include <utility>
@@ -166,7 +166,8 @@ void Daemon::OnRefused(const std::string& remote, const std::string& peer,
 // ---------------------------------------------------------------- operators
 
 void Daemon::FillStatus(admin::v1::StatusReply* reply) {
-  auto done = std::make_shared<std::promise<admin::v1::StatusReply>>();  // outlives a caller that left
+  auto done =
+      std::make_shared<std::promise<admin::v1::StatusReply>>();  // outlives a caller that left
   std::future<admin::v1::StatusReply> answer = done->get_future();
   OnLoop([this, done] {
     admin::v1::StatusReply out;
@@ -223,7 +224,8 @@ absl::StatusOr<std::string> Daemon::ForgetRun(const std::string& name) {
     return absl::UnavailableError("the gateway is busy or shutting down; try again");
   }
   if (absl::Status status = answer.get(); !status.ok()) return status;
-  return absl::StrCat("run '", name, "' is forgotten on this gateway; do the same on its other "
+  return absl::StrCat("run '", name,
+                      "' is forgotten on this gateway; do the same on its other "
                       "clusters, or it rejoins them as one that lost its disk");
 }
 

@@ -1,4 +1,5 @@
-// Plain POSIX calls: a database for forty bytes that change a few times a day would be more to trust.
+// Plain POSIX calls: a database for forty bytes that change a few times a day would be more to
+// trust.
 #include "daemon/run/durable_file.h"
 
 #include <fcntl.h>
@@ -122,7 +123,8 @@ absl::Status DurableFile::Write(const engine::Durable& durable) const {
   }
   if (::rename(fresh.c_str(), path_.c_str()) != 0) return Failed("cannot rename to", path_);
   const Descriptor directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return Failed("cannot fsync", directory_);
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    return Failed("cannot fsync", directory_);
   return absl::OkStatus();
 }
 

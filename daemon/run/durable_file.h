@@ -1,5 +1,5 @@
-// The engine's durable words of one run (P2: promise, accepted record) as a file, written so that they
-// survive a power cut: a new file, fsync, rename, fsync of the directory.
+// The engine's durable words of one run (P2: promise, accepted record) as a file, written so that
+// they survive a power cut: a new file, fsync, rename, fsync of the directory.
 //
 // File: "CWDUR1\n", u32 little-endian payload length, 32 bytes SHA-256 of the payload, payload =
 // causeway.wan.v1.Durable. Confined to one thread. Blocks for the fsync: epochs change rarely.
@@ -21,8 +21,8 @@ class DurableFile {
  public:
   DurableFile(std::string directory, const std::string& run, const Roster& roster);
 
-  // What was last written; a blank disk where there is no file. DATA_LOSS names a torn or foreign file and
-  // what to do.
+  // What was last written; a blank disk where there is no file. DATA_LOSS names a torn or foreign
+  // file and what to do.
   absl::StatusOr<engine::Durable> Read() const;
   absl::Status Write(const engine::Durable& durable) const;
   // Forgets the run. Ok also where there was nothing.

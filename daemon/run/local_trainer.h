@@ -1,5 +1,5 @@
-// What a run keeps of its trainer on this cluster: the session, and one operation a fragment until its
-// result is applied. Plain data, confined to the loop's thread.
+// What a run keeps of its trainer on this cluster: the session, and one operation a fragment until
+// its result is applied. Plain data, confined to the loop's thread.
 #ifndef CAUSEWAY_DAEMON_RUN_LOCAL_TRAINER_H_
 #define CAUSEWAY_DAEMON_RUN_LOCAL_TRAINER_H_
 
@@ -37,9 +37,9 @@ struct LocalTrainer {
   uint64_t session = 0;
   local::Init init = local::Init::kRun;
   bool joined = false;
-  bool offered = false;    // its first values lie in the snapshot
-  bool announced = false;  // the engine knows it
-  bool ready = false;      // it may submit
+  bool offered = false;             // its first values lie in the snapshot
+  bool announced = false;           // the engine knows it
+  bool ready = false;               // it may submit
   std::map<uint32_t, LocalOp> ops;  // by fragment
 };
 

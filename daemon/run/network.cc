@@ -1,5 +1,5 @@
-// Sending fails only where the link is gone or its queue is full; both are repaired above, so failures are
-// not errors here.
+// Sending fails only where the link is gone or its queue is full; both are repaired above, so
+// failures are not errors here.
 #include "daemon/run/network.h"
 
 #include <utility>
@@ -133,12 +133,12 @@ void RunNetwork::SendChunk(engine::ClusterId to, const exchange::ChunkAddress& a
 void RunNetwork::CancelChunks(engine::FragmentId fragment, engine::RoundNumber round) {
   for (int id = 0; id < roster_.size(); ++id) {
     if (id == self_) continue;
-    transport_->CancelChunks(
-        roster_.Name(static_cast<engine::ClusterId>(id)),
-        [run = run_, fragment, round](const transport::ChunkHeader& header) {
-          return header.run == run && header.kind == transport::ChunkKind::kContribution &&
-                 header.fragment == fragment && header.round <= round;
-        });
+    transport_->CancelChunks(roster_.Name(static_cast<engine::ClusterId>(id)),
+                             [run = run_, fragment, round](const transport::ChunkHeader& header) {
+                               return header.run == run &&
+                                      header.kind == transport::ChunkKind::kContribution &&
+                                      header.fragment == fragment && header.round <= round;
+                             });
   }
 }
 

@@ -1,8 +1,9 @@
-// One run's view of the transport: clusters by id instead of name, engine envelopes instead of protobuf.
+// One run's view of the transport: clusters by id instead of name, engine envelopes instead of
+// protobuf.
 //
-// Confined to the loop's thread (the transport itself is thread-safe). Chunks that a lost link took with
-// it are remembered and sent again on the next link to the same process of the peer. Messages to a peer
-// without a link are dropped: the engine repeats what matters.
+// Confined to the loop's thread (the transport itself is thread-safe). Chunks that a lost link took
+// with it are remembered and sent again on the next link to the same process of the peer. Messages
+// to a peer without a link are dropped: the engine repeats what matters.
 #ifndef CAUSEWAY_DAEMON_RUN_NETWORK_H_
 #define CAUSEWAY_DAEMON_RUN_NETWORK_H_
 
@@ -30,8 +31,8 @@ class RunNetwork final : public exchange::ChunkPort {
   void Send(engine::ClusterId to, const engine::Envelope& envelope);
   void Send(engine::ClusterId to, wan::v1::RunMessage message);
 
-  // The link to a peer came up: true when it is the same process as before. `again` is called for every
-  // chunk that the last link took with it.
+  // The link to a peer came up: true when it is the same process as before. `again` is called for
+  // every chunk that the last link took with it.
   void OnPeerUp(engine::ClusterId peer, uint64_t incarnation,
                 const std::function<void(const exchange::ChunkAddress&)>& again);
   void OnPeerDown(engine::ClusterId peer);

@@ -126,7 +126,8 @@ void Run::ArmTimer() {
 
 void Run::Do(const engine::Send& action) { network_.Send(action.to, action.envelope); }
 
-// On the loop's thread: nothing of this run may go on before it is on disk, and epochs change rarely.
+// On the loop's thread: nothing of this run may go on before it is on disk, and epochs change
+// rarely.
 void Run::Do(const engine::Persist& action) {
   around_.loop->Cancel(persist_timer_);
   persist_timer_ = 0;
@@ -274,9 +275,10 @@ void Run::OnResultHeld(const engine::ResultHeld& event) { Drive(event); }
 void Run::OnStateHeld(const engine::StateHeld& event) { Drive(event); }
 
 void Run::OnStateFailed(const engine::StateFailed& event) {
-  around_.log->Warning(event::kStateFetched,
-                       {{"run", name()}, {"fragment", event.fragment}, {"round", event.state.round}},
-                       "no donor serves this state any more; a newer one is asked for");
+  around_.log->Warning(
+      event::kStateFetched,
+      {{"run", name()}, {"fragment", event.fragment}, {"round", event.state.round}},
+      "no donor serves this state any more; a newer one is asked for");
   Drive(event);
 }
 

@@ -1,12 +1,12 @@
 // One run on this gateway: wires its engine to data, peers and trainers.
 //
-// The engine decides, the exchange moves data, the endpoint encodes; this class only passes events one way
-// and actions the other, and keeps what a trainer is owed: its session, its operations, its errors.
-// Confined to the loop's thread.
+// The engine decides, the exchange moves data, the endpoint encodes; this class only passes events
+// one way and actions the other, and keeps what a trainer is owed: its session, its operations, its
+// errors. Confined to the loop's thread.
 //
-// Life: engine from the start; endpoint, outer state and exchange once a trainer has named the schema.
-// A trainer whose schema or algorithm differs is refused in both sides' words; the next may join. A
-// difference of results fails the run until the gateway is restarted.
+// Life: engine from the start; endpoint, outer state and exchange once a trainer has named the
+// schema. A trainer whose schema or algorithm differs is refused in both sides' words; the next may
+// join. A difference of results fails the run until the gateway is restarted.
 #ifndef CAUSEWAY_DAEMON_RUN_RUN_H_
 #define CAUSEWAY_DAEMON_RUN_RUN_H_
 
@@ -159,8 +159,8 @@ class Run final : private exchange::ExchangeListener {
   loop::TimerId timer_ = 0;
   loop::TimerId persist_timer_ = 0;
 
-  std::shared_ptr<const schema::Schema> schema_;  // shared with endpoint and workers
-  std::shared_ptr<const schema::Layout> layout_;  // shared with sessions and workers
+  std::shared_ptr<const schema::Schema> schema_;       // shared with endpoint and workers
+  std::shared_ptr<const schema::Layout> layout_;       // shared with sessions and workers
   std::shared_ptr<endpoint::LocalEndpoint> endpoint_;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer_;           // shared with tasks on workers
   std::unique_ptr<exchange::Exchange> exchange_;

@@ -1,7 +1,8 @@
-// When clusters do not agree: finds the first tensor or key that differs and tells the trainer, in words.
+// When clusters do not agree: finds the first tensor or key that differs and tells the trainer, in
+// words.
 //
-// Both sides send their canonical lines to the other; whoever gets them compares. A peer that sends none in
-// time leaves a verdict without the detail.
+// Both sides send their canonical lines to the other; whoever gets them compares. A peer that sends
+// none in time leaves a verdict without the detail.
 #include <algorithm>
 #include <utility>
 
@@ -25,8 +26,9 @@ constexpr int kDetailHashesMax = 1 << 16;
 void Run::Do(const engine::JoinRefused& action) {
   refused_ = action;
   if (action.cluster == self_) {
-    RefuseTrainer("the run was founded with another one; `causeway run forget` on every gateway "
-                  "begins it anew");
+    RefuseTrainer(
+        "the run was founded with another one; `causeway run forget` on every gateway "
+        "begins it anew");
     return;
   }
   SendSchemaDetail(action.cluster);
@@ -39,7 +41,8 @@ void Run::Do(const engine::JoinRefused& action) {
   around_.loop->Cancel(detail_timer_);
   detail_timer_ = around_.loop->After(kDetailTimeoutUs, [this] {
     detail_timer_ = 0;
-    if (refused_) RefuseTrainer("which part differs is not known: the other gateway sent no detail");
+    if (refused_)
+      RefuseTrainer("which part differs is not known: the other gateway sent no detail");
   });
 }
 

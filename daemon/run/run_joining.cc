@@ -38,7 +38,8 @@ std::optional<trainers::Problem> Run::OnHello(trainers::Session& session) {
   }
   if (session.world() != 1) {
     return Refusal(local::Code::kIdentityTaken,
-                   absl::StrCat("run '", name(), "' takes one trainer process a cluster (its other "
+                   absl::StrCat("run '", name(),
+                                "' takes one trainer process a cluster (its other "
                                 "ranks get the result from it); this one says world ",
                                 session.world()));
   }
@@ -85,8 +86,7 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
     return;
   }
   if (!schema_ || schema_->digest() != schema.digest()) {
-    const absl::Status built =
-        BuildData(std::make_shared<const schema::Schema>(std::move(schema)));
+    const absl::Status built = BuildData(std::make_shared<const schema::Schema>(std::move(schema)));
     if (!built.ok()) {
       const bool memory = built.code() == absl::StatusCode::kResourceExhausted;
       session.SendError(request.sequence,
@@ -163,8 +163,8 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   return absl::OkStatus();
 }
 
-// Room for one whole round of a peer where the budget allows it: then no order of arrival can wait for
-// another (rounds.md P12).
+// Room for one whole round of a peer where the budget allows it: then no order of arrival can wait
+// for another (rounds.md P12).
 uint64_t Run::WindowBytes() const {
   uint64_t round = 0;
   for (uint32_t f = 0; f < layout_->fragments().size(); ++f) {
@@ -211,9 +211,10 @@ void Run::OnOffer(trainers::Session& session, uint64_t sequence) {
     loop->Post([this, alive, found, sequence, id] {
       if (alive.expired() || !trainer_ || trainer_->session != id) return;
       if (found->nonfinite) {
-        trainers::Problem problem = Refusal(
-            local::Code::kNonfinite, absl::StrCat("tensor '", *found->nonfinite,
-                                                  "' holds NaN or Inf: the run cannot begin from it"));
+        trainers::Problem problem =
+            Refusal(local::Code::kNonfinite,
+                    absl::StrCat("tensor '", *found->nonfinite,
+                                 "' holds NaN or Inf: the run cannot begin from it"));
         problem.tensor = *found->nonfinite;
         if (trainers::Session* trainer = this->session()) trainer->SendError(sequence, problem);
         return;
@@ -280,12 +281,13 @@ void Run::SendReady(bool matches, const std::vector<int64_t>& rounds) {
   trainers::Session* trainer = session();
   if (trainer == nullptr) return;
   const bool fresh = std::all_of(rounds.begin(), rounds.end(), [](int64_t r) { return r == 0; });
-  const bool refuses = trainer_->init == local::Init::kMatch ||
-                       (trainer_->init == local::Init::kMine && !fresh);
+  const bool refuses =
+      trainer_->init == local::Init::kMatch || (trainer_->init == local::Init::kMine && !fresh);
   if (!matches && refuses) {
-    trainer->SendError(0, Refusal(local::Code::kInit,
-                                  absl::StrCat("run '", name(), "' holds other values than the "
-                                               "trainer's, and init forbids taking them")));
+    trainer->SendError(
+        0, Refusal(local::Code::kInit, absl::StrCat("run '", name(),
+                                                    "' holds other values than the "
+                                                    "trainer's, and init forbids taking them")));
     return;
   }
   trainer_->ready = true;

@@ -101,7 +101,8 @@ void Run::OnChunk(const std::string& cluster, const transport::ChunkHeader& head
     return;
   }
   chunk_bytes_received_ += payload.size();
-  around_.metrics->payload_bytes.With({name(), "received"}).Add(static_cast<double>(payload.size()));
+  around_.metrics->payload_bytes.With({name(), "received"})
+      .Add(static_cast<double>(payload.size()));
   exchange_->OnChunk(from, *address, std::move(payload));
 }
 

@@ -33,7 +33,8 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
     session.SendError(request.sequence, problem);
   };
   if (draining_) {
-    return refuse(Retry(local::Code::kDraining, "this gateway is shutting down; submit again later"));
+    return refuse(
+        Retry(local::Code::kDraining, "this gateway is shutting down; submit again later"));
   }
   if (!trainer_->ready) {
     return refuse(Retry(local::Code::kNotReady, "the run is not ready; wait for Ready"));
@@ -47,9 +48,9 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
   if (request.first_element != 0 || request.element_count != elements) {
     trainers::Problem problem;
     problem.code = local::Code::kProtocol;
-    problem.text = absl::StrCat("one trainer process submits the whole fragment: elements 0 to ",
-                                elements, ", not ", request.element_count, " from ",
-                                request.first_element);
+    problem.text =
+        absl::StrCat("one trainer process submits the whole fragment: elements 0 to ", elements,
+                     ", not ", request.element_count, " from ", request.first_element);
     return refuse(problem);
   }
   LocalOp op;
@@ -81,8 +82,8 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
       problem.code = local::Code::kNonfinite;
       problem.tensor = **nonfinite;
       problem.round = op.base_round + 1;
-      problem.text = absl::StrCat("tensor '", **nonfinite,
-                                  "' holds NaN or Inf; nothing of it was sent");
+      problem.text =
+          absl::StrCat("tensor '", **nonfinite, "' holds NaN or Inf; nothing of it was sent");
       around_.metrics->screened_updates.With({name(), "nonfinite"}).Add(1);
       if (trainers::Session* trainer = this->session()) trainer->SendError(sequence, problem);
     });
@@ -129,8 +130,8 @@ void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged*
     out.round = exchange_->state(op.fragment).committed().round;
   }
   if (state == local::State::kFailed && change != nullptr) {
-    out.code = change->state == engine::OpState::kRebase ? local::Code::kRebase
-                                                         : local::Code::kNotReady;
+    out.code =
+        change->state == engine::OpState::kRebase ? local::Code::kRebase : local::Code::kNotReady;
   }
   out.participants = op.participants;
   out.staleness = static_cast<uint32_t>(std::max<int64_t>(1, out.round - op.base_round));
@@ -204,8 +205,8 @@ void Run::OnFinish(trainers::Session& session, uint64_t sequence) {
     return;
   }
   auto digest = std::make_shared<schema::Digest>();  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, rounds = CommittedRounds(), digest,
-                           sequence, id = session.id(), loop = around_.loop,
+  around_.workers->Submit([this, endpoint = endpoint_, rounds = CommittedRounds(), digest, sequence,
+                           id = session.id(), loop = around_.loop,
                            alive = std::weak_ptr<bool>(alive_)] {
     *digest = endpoint->ValuesDigest(rounds);
     loop->Post([this, alive, digest, sequence, id] {

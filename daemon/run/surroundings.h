@@ -7,8 +7,8 @@
 
 #include "daemon/config/config.h"
 #include "daemon/loop/loop.h"
-#include "daemon/memory/buffer_pool.h"
 #include "daemon/memory/budget.h"
+#include "daemon/memory/buffer_pool.h"
 #include "daemon/observe/log.h"
 #include "daemon/observe/metrics.h"
 #include "daemon/trainers/service.h"

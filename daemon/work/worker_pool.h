@@ -4,8 +4,8 @@
 // Thread: Submit from any thread. A task runs on one of the pool's threads, in submission order
 // where one thread is free. Every worker asserts once that denormals are not flushed to zero:
 // results must be the same bytes on every machine.
-// Memory: the queue is unbounded by itself; its users bound it, because each task holds a buffer of a
-// budgeted pool or stands for one chunk of a run.
+// Memory: the queue is unbounded by itself; its users bound it, because each task holds a buffer of
+// a budgeted pool or stands for one chunk of a run.
 #ifndef CAUSEWAY_DAEMON_WORK_WORKER_POOL_H_
 #define CAUSEWAY_DAEMON_WORK_WORKER_POOL_H_
 
