@@ -11,9 +11,9 @@
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <filesystem>
+#include <future>
 #include <system_error>
 
-#include "absl/synchronization/notification.h"
 #include "security/secure_files.h"
 #include "security/tls_policy.h"
 
@@ -226,13 +226,13 @@ Answer Call(const std::shared_ptr<grpc::Channel>& channel) {
   const grpc::ByteBuffer question = ToBuffer("who am I?");
   grpc::ByteBuffer text;
   Answer answer;
-  absl::Notification done;
+  std::promise<void> done;
   stub.UnaryCall(&context, "/causeway.test/Name", {}, &question, &text,
                  [&answer, &done](grpc::Status status) {
                    answer.status = std::move(status);
-                   done.Notify();
+                   done.set_value();
                  });
-  done.WaitForNotification();
+  done.get_future().wait();
   answer.text = ToText(text);
   return answer;
 }
