@@ -98,9 +98,10 @@ Place MapReader::PlaceOf(std::string_view key) const {
   return {null ? entry->key_position : entry->value.position, PathOf(key)};
 }
 
-Place MapReader::KeyPlaceOf(std::string_view key) const {
+void MapReader::KeyError(std::string_view key, std::string message) {
   const Entry* entry = Find(key);
-  return {entry == nullptr ? node_.position : entry->key_position, PathOf(key)};
+  findings_.Error(entry == nullptr ? node_.position : entry->key_position, PathOf(key),
+                  std::move(message));
 }
 
 void MapReader::Error(std::string_view key, std::string message) {
@@ -178,13 +179,13 @@ void MapReader::String(std::string_view key, std::string* out) {
   *out = node->scalar;
 }
 
-void MapReader::Strings(std::string_view key, size_t count_max, std::vector<std::string>* out,
+bool MapReader::Strings(std::string_view key, size_t count_max, std::vector<std::string>* out,
                         std::vector<Place>* places) {
   const Node* list = TakeList(key);
-  if (list == nullptr) return;
+  if (list == nullptr) return !Has(key) && !Required(section_, key);
   if (list->items.size() > count_max) {
     Error(key, absl::StrCat(list->items.size(), " entries; at most ", count_max, " are allowed"));
-    return;
+    return false;
   }
   for (size_t i = 0; i < list->items.size(); ++i) {
     const Node& item = list->items[i];
@@ -198,6 +199,7 @@ void MapReader::Strings(std::string_view key, size_t count_max, std::vector<std:
     out->push_back(item.scalar);
     places->push_back(place);
   }
+  return true;
 }
 
 namespace {
@@ -231,12 +233,14 @@ void MapReader::Bool(std::string_view key, bool* out) {
   }
 }
 
-void MapReader::Integer(std::string_view key, int64_t min, int64_t max, int64_t* out) {
+bool MapReader::Integer(std::string_view key, int64_t min, int64_t max, int64_t* out) {
   const Node* node = TakePlain(key, "a whole number");
-  if (node == nullptr) return;
+  if (node == nullptr) return !Has(key) && !Required(section_, key);
   const absl::StatusOr<int64_t> value = ParseInteger(node->scalar);
-  if (InRange(*this, key, value, min, max, [](int64_t v) { return absl::StrCat(v); }))
-    *out = *value;
+  if (!InRange(*this, key, value, min, max, [](int64_t v) { return absl::StrCat(v); }))
+    return false;
+  *out = *value;
+  return true;
 }
 
 void MapReader::Number(std::string_view key, double* out) {

@@ -43,15 +43,13 @@ class MapReader {
   bool Has(std::string_view key) const;
   // Of the key's value; of the map itself where the key is absent.
   Place PlaceOf(std::string_view key) const;
-  // Of the key's name.
-  Place KeyPlaceOf(std::string_view key) const;
-
   void String(std::string_view key, std::string* out);
-  // A list of words.
-  void Strings(std::string_view key, size_t count_max, std::vector<std::string>* out,
+  // A list of words. False: reported an error about the list as a whole.
+  bool Strings(std::string_view key, size_t count_max, std::vector<std::string>* out,
                std::vector<Place>* places);
   void Bool(std::string_view key, bool* out);
-  void Integer(std::string_view key, int64_t min, int64_t max, int64_t* out);
+  // False: reported an error.
+  bool Integer(std::string_view key, int64_t min, int64_t max, int64_t* out);
   void Number(std::string_view key, double* out);
   void DurationMs(std::string_view key, int64_t min, int64_t max, int64_t* out);
   void SizeBytes(std::string_view key, int64_t min, int64_t max, int64_t* out);
@@ -62,6 +60,8 @@ class MapReader {
   // Reports about the key's value.
   void Error(std::string_view key, std::string message);
   void Warning(std::string_view key, std::string message);
+  // Reports about the key, where it should not be there at all.
+  void KeyError(std::string_view key, std::string message);
   std::string PathOf(std::string_view key) const;
 
  private:

@@ -83,8 +83,9 @@ bool LooksNumeric(std::string_view host) {
 
 absl::StatusOr<uint16_t> ParsePort(std::string_view text, std::string_view port) {
   uint32_t value = 0;
-  if (port.empty() || port.size() > 5 || !absl::SimpleAtoi(Absl(port), &value) || value == 0 ||
-      value > std::numeric_limits<uint16_t>::max()) {
+  const bool digits = port.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!digits || port.empty() || port.size() > 5 || !absl::SimpleAtoi(Absl(port), &value) ||
+      value == 0 || value > std::numeric_limits<uint16_t>::max()) {
     return Wrong(text, "an address: the port after the last ':' is a number from 1 to 65535");
   }
   return static_cast<uint16_t>(value);

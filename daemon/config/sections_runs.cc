@@ -1,5 +1,6 @@
 // Peers and runs: lists whose entries refer to each other by cluster name.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -83,7 +84,7 @@ void CheckRunName(MapReader& reader, const std::string& name) {
 void ReadClusters(MapReader& reader, const Config& config, Findings& findings, Run* run) {
   std::vector<std::string> names;
   std::vector<Place> places;
-  reader.Strings("clusters", kPeersMax + 1, &names, &places);
+  const bool listed = reader.Strings("clusters", kPeersMax + 1, &names, &places);
   const std::vector<std::string> known = KnownClusters(config);
   std::set<std::string> seen;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -99,7 +100,8 @@ void ReadClusters(MapReader& reader, const Config& config, Findings& findings, R
   }
   run->clusters.assign(seen.begin(), seen.end());
   const bool clean = places.size() == seen.size() && !names.empty();
-  if (names.empty() && reader.Has("clusters")) reader.Error("clusters", "names no cluster");
+  if (listed && reader.Take("clusters")->items.empty())
+    reader.Error("clusters", "names no cluster");
   if (clean && !config.cluster.empty() && seen.count(config.cluster) == 0) {
     reader.Error("clusters",
                  absl::StrCat("this cluster, '", config.cluster, "', is not among them"));
@@ -122,8 +124,7 @@ void ReadRates(MapReader& reader, Algorithm* algorithm) {
       reader.Error(key, absl::StrCat("missing; rule nesterov needs it (",
                                      key == "momentum" ? "0.5" : "0.7", " is a good start)"));
     } else {
-      const Place place = reader.KeyPlaceOf(key);
-      reader.Error(key, "only rule nesterov has it; remove it or change the rule");
+      reader.KeyError(key, "only rule nesterov has it; remove it or change the rule");
     }
   }
   double rate = algorithm->learning_rate;
@@ -193,11 +194,11 @@ void ReadAlgorithm(MapReader& run_reader, const std::string& path, Findings& fin
   const int rule = reader.Choice("rule", {"average", "nesterov", "gradients"});
   int64_t local_steps = 1;
   int64_t fragments = 1;
-  reader.Integer("local_steps", 1, kLocalStepsMax, &local_steps);
-  reader.Integer("fragments", 1, kFragmentsMax, &fragments);
+  const bool steps = reader.Integer("local_steps", 1, kLocalStepsMax, &local_steps);
+  const bool parts = reader.Integer("fragments", 1, kFragmentsMax, &fragments);
   algorithm->local_steps = static_cast<uint32_t>(local_steps);
   algorithm->fragments = static_cast<uint32_t>(fragments);
-  if (rule < 0) {  // what depends on the rule cannot be judged
+  if (rule < 0 || !steps || !parts) {  // what depends on them cannot be judged
     for (const std::string_view key : {"learning_rate", "momentum", "delay"}) reader.Take(key);
     return;
   }

@@ -123,8 +123,9 @@ void ReadLog(MapReader& top, const Context& context, Config* config) {
 
 void ReadNames(MapReader& top, const Context& context, Config* config) {
   top.String("cluster", &config->cluster);
-  if (!config->cluster.empty()) {
-    CheckClusterName(top.PlaceOf("cluster"), config->cluster, context.findings);
+  if (!config->cluster.empty() &&
+      !CheckClusterName(top.PlaceOf("cluster"), config->cluster, context.findings)) {
+    config->cluster.clear();  // so that references to it are not reported, too
   }
   top.String("domain", &config->domain);
   Report(top, "domain", security::ValidateDomain(config->domain));

@@ -1,0 +1,115 @@
+// What valid files become.
+#include <catch2/catch.hpp>
+
+#include "sample.h"
+
+namespace causeway::config {
+namespace {
+
+using testing::Join;
+using testing::ParseSample;
+using testing::SampleLines;
+using testing::With;
+using testing::WithTop;
+
+TEST_CASE("the sample") {
+  const ParseResult result = ParseSample(Join(SampleLines()));
+  INFO(result.ErrorText());
+  REQUIRE(result.ok());
+  CHECK(result.warnings.empty());
+  const Config& config = *result.config;
+  CHECK(config.cluster == "paris");
+  CHECK(config.listen == "[::]:7443");
+  CHECK(config.tls.key == "/pki/gateway.key");
+  REQUIRE(config.peers.size() == 2);
+  CHECK(config.peers[0].address == "tokyo.example.org:7443");
+  CHECK(config.peers[1].address.empty());
+  REQUIRE(config.runs.size() == 1);
+  const Run& run = config.runs[0];
+  CHECK(run.clusters == std::vector<std::string>{"paris", "tokyo"});
+  CHECK(run.seed == "paris");
+  CHECK(run.primary.empty());
+  CHECK(run.algorithm.rule == Rule::kNesterov);
+  CHECK(run.algorithm.learning_rate == 0.7);
+  CHECK(run.algorithm.momentum == 0.5);
+  CHECK(run.algorithm.local_steps == 20);
+  CHECK(run.algorithm.fragments == 4);
+  CHECK_FALSE(run.algorithm.delay.has_value());
+  CHECK(run.codec.kind == "int4:b64:ef");
+  CHECK(run.codec.error_feedback);
+}
+
+TEST_CASE("defaults are those of Config") {
+  const Config defaults;
+  const ParseResult result = ParseSample(Join(SampleLines()));
+  REQUIRE(result.ok());
+  CHECK(result.config->peer_timeout_ms == defaults.peer_timeout_ms);
+  CHECK(result.config->lanes == defaults.lanes);
+  CHECK(result.config->memory_bytes == defaults.memory_bytes);
+  CHECK(result.config->trainers.socket == defaults.trainers.socket);
+  CHECK(result.config->trainers.mode == defaults.trainers.mode);
+  CHECK(result.config->admin_socket == defaults.admin_socket);
+  CHECK(result.config->state_directory == defaults.state_directory);
+  CHECK(result.config->metrics_listen.empty());
+}
+
+TEST_CASE("values in every form") {
+  const auto parse = [](const std::string& line) {
+    const ParseResult result = ParseSample(WithTop(line));
+    INFO(result.ErrorText());
+    REQUIRE(result.ok());
+    return *result.config;
+  };
+  CHECK(parse("peer_timeout: 1.5s").peer_timeout_ms == 1500);
+  CHECK(parse("peer_timeout: 2m").peer_timeout_ms == 120'000);
+  CHECK(parse("memory: 512MiB").memory_bytes == int64_t{512} << 20);
+  CHECK(parse("memory: 1.5GiB").memory_bytes == int64_t{3} << 29);
+  CHECK(parse("trainers: {mode: 0600}").trainers.mode == 0600);
+  CHECK(parse("trainers: {mode: \"0600\"}").trainers.mode == 0600);
+  CHECK(parse("metrics: {listen: \"127.0.0.1:9464\"}").metrics_listen == "127.0.0.1:9464");
+  CHECK(parse("admin: {socket: /x/a.sock, group: wheel}").admin_group == "wheel");
+  CHECK(parse("log: {level: debug, format: json}").log_format == "json");
+  CHECK(parse("workers: 3").workers == 3);
+}
+
+TEST_CASE("delay by number and wait_timeout") {
+  const ParseResult number = ParseSample(With(19, "      delay: 19"));
+  REQUIRE(number.ok());
+  CHECK(number.config->runs[0].algorithm.delay == 19u);
+  const ParseResult absent = ParseSample(With(19, "    wait_timeout: 30s"));
+  REQUIRE(absent.ok());
+  CHECK(absent.config->runs[0].algorithm.delay == 0u);
+  CHECK(absent.config->runs[0].wait_timeout_ms == 30'000);
+}
+
+TEST_CASE("a codec's options and the key say the same thing") {
+  const ParseResult by_option = ParseSample(With(20, "    codec: {kind: \"int8:ef\"}"));
+  REQUIRE(by_option.ok());
+  CHECK(by_option.config->runs[0].codec.error_feedback);
+  const ParseResult by_key = ParseSample(With(20, "    codec: {kind: int8, error_feedback: true}"));
+  REQUIRE(by_key.ok());
+  CHECK(by_key.config->runs[0].codec.kind == by_option.config->runs[0].codec.kind);
+  const ParseResult absent = ParseSample(With(20, ""));
+  REQUIRE(absent.ok());
+  CHECK(absent.config->runs[0].codec.kind == "fp32");
+}
+
+TEST_CASE("warnings do not refuse") {
+  const ParseResult world = ParseSample(WithTop("trainers: {mode: 0666}"));
+  REQUIRE(world.ok());
+  REQUIRE(world.warnings.size() == 1);
+  CHECK(world.WarningText().rfind("f.yaml:21:18: warning: trainers.mode: every user", 0) == 0);
+  const ParseResult useless =
+      ParseSample(With(20, "    codec: {kind: fp32, error_feedback: true}"));
+  REQUIRE(useless.ok());
+  REQUIRE(useless.warnings.size() == 1);
+  CHECK(useless.warnings[0].key == "runs[0].codec.error_feedback");
+  std::vector<std::string> lines(SampleLines().begin(), SampleLines().begin() + 9);
+  const ParseResult no_runs = ParseSample(Join(lines));
+  REQUIRE(no_runs.ok());
+  REQUIRE(no_runs.warnings.size() == 1);
+  CHECK(no_runs.warnings[0].key == "runs");
+}
+
+}  // namespace
+}  // namespace causeway::config
