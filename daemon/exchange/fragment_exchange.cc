@@ -238,7 +238,7 @@ void FragmentExchange::StartReduction(const engine::Reduce& action) {
 void FragmentExchange::AskForConsumed() {
   const engine::Reduce& order = reduction_->order();
   for (const engine::Contributor& c : order.contributors) {
-    if (c.cluster == context_.self || c.weight == 0) continue;
+    if (c.cluster == context_.self) continue;
     std::vector<uint32_t> missing;
     for (uint32_t index = 0; index < chunks_; ++index) {
       if (!inbox_.Consumed(c.cluster, c.incarnation, order.epoch, order.round, index)) continue;
@@ -396,8 +396,12 @@ void FragmentExchange::FinishCommit() {
   report.own_op = commit_->action.own_op;
   report.nonfinite = reduction_->nonfinite();
   context_.endpoint->Publish(fragment_, report.record.state.round);
-  if (report.own == engine::OwnPart::kCounted) context_.endpoint->Commit(fragment_);
-  if (report.own == engine::OwnPart::kExcluded) DropEncoding();
+  // A round that changed nothing commits without waiting for anybody's bytes, its own included.
+  if (report.own == engine::OwnPart::kCounted && !reduction_->unchanged()) {
+    context_.endpoint->Commit(fragment_);
+  } else if (report.own != engine::OwnPart::kNone) {
+    DropEncoding();
+  }
   reduction_.reset();
   commit_.reset();
   SetCommitted(report.record.state.round);
