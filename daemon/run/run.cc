@@ -255,10 +255,11 @@ void Run::Do(const engine::Fenced& action) {
 }
 
 void Run::Do(const engine::RollbackNeeded& action) {
-  stall_reason_ = absl::StrCat("every holder of the newest commits is gone; waiting for ",
-                               Awaited(action.missing));
+  stall_reason_ = absl::StrCat(
+      "every holder of the newest commits is gone; waiting for ", Awaited(action.missing),
+      "; `causeway run forget ", name(), "` on every gateway begins anew from the seed's trainer");
   around_.log->Error(event::kRunStalled, {{"run", name()}, {"missing", Awaited(action.missing)}},
-                     "the run could only go on by undoing commits; bring a missing cluster back");
+                     stall_reason_);
 }
 
 void Run::Do(const engine::PlanKnown& action) {
