@@ -1,0 +1,175 @@
+"""Several ranks of a cluster: equal bytes and equal errors everywhere, and nobody hangs."""
+
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import unittest
+
+import torch
+import torch.distributed as distributed
+
+import causeway
+from support import Gateway, together
+
+RANKS = 3
+
+
+def _rank(rank, store, body, arguments, pipe):
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    try:
+        answer = body(rank, *arguments)
+    except causeway.Error as problem:
+        answer = {"error": problem.describe()}
+    except KeyboardInterrupt:
+        answer = {"interrupted": True}
+    pipe.send(json.dumps(answer))
+
+
+def cluster(body, *arguments, ready=None):
+    """Runs ``body(rank, *arguments)`` in RANKS processes; their answers. ``ready(processes)`` meanwhile."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as directory:
+        store = os.path.join(directory, "store")
+        pipes = [context.Pipe() for _ in range(RANKS)]
+        processes = [context.Process(target=_rank, args=(rank, store, body, arguments, pipes[rank][1]))
+                     for rank in range(RANKS)]
+        for process in processes:
+            process.start()
+        try:
+            if ready is not None:
+                ready(processes)
+            answers = []
+            for receiving, _ in pipes:
+                assert receiving.poll(90), "a rank hangs"
+                answers.append(json.loads(receiving.recv()))
+            for process in processes:
+                process.join(30)
+        finally:
+            for process in processes:
+                if process.is_alive():
+                    process.kill()
+        return answers
+
+
+def _network(seed):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Linear(5, 5))
+
+
+def _sums(model):
+    return [parameter.double().sum().item() for parameter in model.parameters()]
+
+
+def train(rank, socket, amount):
+    model = _network(seed=rank)  # every rank from another seed: the run's values make them equal
+    outer = causeway.Outer(model, run="demo", socket=socket, process_group=distributed.group.WORLD)
+    delays = []
+    for _ in range(10):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(amount)
+        outer.step()
+        delays.append(outer.delay)
+    with outer.global_parameters():
+        base = _sums(model)
+    outer.finish()
+    return {"values": _sums(model), "base": base, "delays": delays, "hash": outer.values_hash}
+
+
+def average(rank, socket, value):
+    run = causeway.open("demo", socket, process_group=distributed.group.WORLD)
+    tensors = [torch.full((300,), value), torch.full((4,), value).bfloat16()]
+    for _ in range(3):
+        averaged = run.average(tensors, weight=1)
+    run.finish()
+    return {"values": [tensor.double().sum().item() for tensor in tensors], "round": averaged.round}
+
+
+def fail(rank, socket):
+    model = _network(seed=1)
+    outer = causeway.Outer(model, run="demo", socket=socket, process_group=distributed.group.WORLD)
+    for _ in range(8):
+        outer.step()
+    return {}
+
+
+class LocalRanks(unittest.TestCase):
+    def test_all_ranks_of_two_clusters_hold_the_same_bytes(self):
+        for options in (["fragments=2"], ["fragments=2", "delay=auto"]):
+            with self.subTest(options=options), Gateway("clusters=paris,tokyo", *options) as gateway:
+                paris, tokyo = together(lambda: cluster(train, gateway.socket("paris"), 0.5),
+                                        lambda: cluster(train, gateway.socket("tokyo"), 1.5))
+                for answer in paris + tokyo:
+                    self.assertEqual(answer["values"], paris[0]["values"])
+                    self.assertEqual(answer["hash"], paris[0]["hash"])
+                for answers in (paris, tokyo):
+                    for answer in answers:
+                        self.assertEqual(answer["base"], answers[0]["base"])
+                        self.assertEqual(answer["delays"], answers[0]["delays"])
+
+    def test_gradients_reach_all_ranks(self):
+        with Gateway("clusters=paris,tokyo") as gateway:
+            paris, tokyo = together(lambda: cluster(average, gateway.socket("paris"), 1.0),
+                                    lambda: cluster(average, gateway.socket("tokyo"), 3.0))
+            for answer in paris + tokyo:
+                self.assertEqual(answer, {"values": [600.0, 8.0], "round": 3})
+
+    def test_no_gateway_is_the_same_error_on_every_rank(self):
+        answers = cluster(fail, "/nonexistent/trainer.sock")
+        for answer in answers:
+            self.assertEqual(answer["error"], answers[0]["error"])
+            self.assertEqual(answer["error"]["code"], "GATEWAY_LOST")
+            self.assertIn("/nonexistent/trainer.sock", answer["error"]["text"])
+
+    def test_a_failed_round_is_the_same_error_on_every_rank(self):
+        with Gateway("wait_timeout_ms=2500") as gateway:
+            gateway.tell("hold")  # while they wait, the others hear of it every second
+            answers = cluster(fail, gateway.socket())
+            for answer in answers:
+                self.assertEqual(answer["error"], answers[0]["error"])
+                self.assertEqual(answer["error"]["code"], "TIMEOUT")
+
+    def test_ctrl_c_on_the_leader_frees_the_others(self):
+        with Gateway() as gateway:
+            gateway.tell("hold")
+
+            def interrupt(processes):
+                while gateway.count(7) == 0:
+                    pass
+                os.kill(processes[0].pid, signal.SIGINT)
+
+            answers = cluster(fail, gateway.socket(), ready=interrupt)
+            self.assertEqual(answers[0], {"interrupted": True})
+            for answer in answers[1:]:
+                self.assertEqual(answer["error"]["code"], "INTERRUPTED")
+                self.assertEqual(answer["error"]["rank"], 0)
+
+    def test_a_leader_that_dies_is_an_error_on_the_others(self):
+        with Gateway() as gateway:
+            gateway.tell("hold")
+
+            def kill(processes):
+                while gateway.count(7) == 0:
+                    pass
+                processes[0].kill()
+
+            context = multiprocessing.get_context("spawn")
+            with tempfile.TemporaryDirectory() as directory:
+                pipes = [context.Pipe() for _ in range(RANKS)]
+                processes = [context.Process(target=_rank, args=(rank, os.path.join(directory, "store"), fail,
+                                                                 (gateway.socket(),), pipes[rank][1]))
+                             for rank in range(RANKS)]
+                for process in processes:
+                    process.start()
+                kill(processes)
+                for receiving, _ in pipes[1:]:
+                    self.assertTrue(receiving.poll(90), "a rank hangs")
+                    self.assertEqual(json.loads(receiving.recv())["error"]["code"], "COMM")
+                for process in processes:
+                    process.join(30)
+
+
+if __name__ == "__main__":
+    unittest.main()

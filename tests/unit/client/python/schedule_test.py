@@ -1,0 +1,53 @@
+"""When fragments are launched, and how the delay follows measured times."""
+
+import unittest
+
+from causeway import schedule
+
+
+class Launches(unittest.TestCase):
+    def test_every_fragment_once_in_each_H_steps_evenly_apart(self):
+        for fragments in (1, 2, 3, 4, 7):
+            for local_steps in (fragments, fragments + 1, 10, 20, 53):
+                if local_steps < fragments:
+                    continue
+                seen = {f: [] for f in range(fragments)}
+                for step in range(1, 5 * local_steps + 1):
+                    for fragment in schedule.launches(step, fragments, local_steps):
+                        seen[fragment].append(step)
+                for fragment, steps in seen.items():
+                    gaps = {b - a for a, b in zip(steps, steps[1:])}
+                    self.assertEqual(gaps, {local_steps})
+                    self.assertEqual(steps[0] % local_steps, fragment * local_steps // fragments)
+                self.assertEqual(seen[0][0], local_steps)
+
+    def test_more_fragments_than_steps_share_steps(self):
+        launched = [f for step in range(1, 4) for f in schedule.launches(step, 5, 3)]
+        self.assertEqual(sorted(launched), [0, 1, 2, 3, 4])
+
+
+class Delay(unittest.TestCase):
+    def test_the_least_that_hides_the_exchange(self):
+        self.assertEqual(schedule.automatic_delay(0.25, 0.1, 20), 3)
+        self.assertEqual(schedule.automatic_delay(0.30, 0.1, 20), 3)
+        self.assertEqual(schedule.automatic_delay(0.01, 0.1, 20), 1)
+
+    def test_bounded_by_H_and_defined_without_measurements(self):
+        self.assertEqual(schedule.automatic_delay(100.0, 0.1, 20), 19)
+        self.assertEqual(schedule.automatic_delay(100.0, 0.1, 1), 0)
+        self.assertEqual(schedule.automatic_delay(None, None, 20), 1)
+        self.assertEqual(schedule.automatic_delay(1.0, 0.0, 20), 1)
+
+    def test_the_pace_forgets_old_exchanges_and_takes_the_median_step(self):
+        pace = schedule.Pace()
+        self.assertIsNone(pace.step_s())
+        for seconds in (0.1, 0.1, 9.0):  # one step that loaded data
+            pace.add_step(seconds)
+        self.assertEqual(pace.step_s(), 0.1)
+        for seconds in (5.0, 0.2, 0.3, 0.1):
+            pace.add_exchange(seconds, fragments=3)
+        self.assertEqual(pace.exchange_s(), 0.3)
+
+
+if __name__ == "__main__":
+    unittest.main()
