@@ -40,6 +40,7 @@ void Acceptor::MarkInstalled() {
   const Record& record = context_.record();
   context_.installed = true;
   context_.frozen = false;
+  context_.rollback_approved = false;
   context_.installed_at = context_.now;
   const bool at_start = std::all_of(record.base.begin(), record.base.end(),
                                     [](const FragmentBase& base) { return base.round == 0; });

@@ -93,9 +93,9 @@ bool Core::Believable(ClusterId from, const Header& header, const Message& messa
   const bool early =
       std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message);
   const bool blind = config.Planted(PlantedFault::kNoIncarnations);
-  if (header.to_incarnation == 0 ? !early : header.to_incarnation != config.incarnation) {
-    if (!blind) return false;
-  }
+  // JOIN and HEARTBEAT speak of their sender only. They count whomever they were meant for: two
+  // processes that know each other's past selves could not find each other otherwise.
+  if (!early && header.to_incarnation != config.incarnation && !blind) return false;
   // What an earlier process completed or knew to be committed stays true.
   const bool lasting =
       std::holds_alternative<Complete>(message) || std::holds_alternative<Committed>(message);

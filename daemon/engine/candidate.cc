@@ -29,6 +29,7 @@ void Candidate::Start(bool founding) {
   started_ = last_start_ = context_.now;
   accepted_ = {};
   own_promise_counted_ = false;
+  rollback_wanted_ = false;
   targets_.assign(clusters, 0);
   for (size_t id = 0; id < clusters; ++id) {
     targets_[id] = context_.peers[static_cast<ClusterId>(id)].incarnation;
@@ -104,10 +105,9 @@ void Candidate::TryDecide() {
   const bool all = AllAlivePromised();
   if (!all && context_.now - started_ < context_.config.HeartbeatInterval()) return;
   const bool automatic = context_.config.rollback == RollbackPolicy::kAuto && all;
-  candidacy_.may_roll_back = rollback_approved_ || automatic;
+  candidacy_.may_roll_back = context_.rollback_approved || automatic;
   Verdict verdict = Decide(context_.config, candidacy_);
   if (verdict.kind == Verdict::Kind::kRecord) {
-    if (verdict.record.rolled_back) rollback_approved_ = false;
     rollback_wanted_ = false;
     Propose(verdict.record);
   } else if (verdict.kind == Verdict::Kind::kNeedsRollback && !rollback_wanted_) {

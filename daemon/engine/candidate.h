@@ -28,7 +28,6 @@ class Candidate {
              ClusterSet dropped = {});
   // Founds the run when every voter is virgin and agrees on schema and algorithm.
   void FoundIfPossible();
-  void ApproveRollback() { rollback_approved_ = true; }
   bool rollback_wanted() const { return rollback_wanted_; }
 
   void OnPromise(ClusterId from, const Header& header, const Promise& body);
@@ -66,7 +65,6 @@ class Candidate {
   uint64_t accept_token_ = 0;
   bool own_promise_counted_ = false;
   ClusterSet accepted_;
-  bool rollback_approved_ = false;
   bool rollback_wanted_ = false;
 };
 

@@ -44,10 +44,11 @@ class Context {
   bool frozen = false;       // promised since the last INSTALLED: what was reported stays as it is
   bool stopped = false;      // after Fatal
   bool leaving = false;
-  bool draining = false;      // leader: no new operations until the next epoch
-  Time installed_at = 0;      // or accepted at, until INSTALLED
-  uint64_t counter_seen = 0;  // highest epoch counter heard of
-  uint64_t dropped = 0;       // messages
+  bool draining = false;           // leader: no new operations until the next epoch
+  bool rollback_approved = false;  // by the operator, for the next epoch
+  Time installed_at = 0;           // or accepted at, until INSTALLED
+  uint64_t counter_seen = 0;       // highest epoch counter heard of
+  uint64_t dropped = 0;            // messages
 
   bool HasRecord() const { return durable.accepted.has_value(); }
   const Record& record() const { return *durable.accepted; }

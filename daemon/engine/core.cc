@@ -143,7 +143,7 @@ void Core::On(const ChangeElectorate& event) {
 
 void Core::On(const LeaveRequested&) { context_.leaving = true; }
 
-void Core::On(const ApproveRollback&) { candidate_.ApproveRollback(); }
+void Core::On(const ApproveRollback&) { context_.rollback_approved = true; }
 
 void Core::On(const ProposePlan& event) { plans_.Propose(event.from_round, event.body); }
 

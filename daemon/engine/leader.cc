@@ -45,7 +45,7 @@ std::string Leader::Misfit() const {
 
 void Leader::OnTick() {
   if (!context_.Active() || !context_.Leader() || context_.Fenced()) {
-    context_.draining = false;
+    if (context_.Leader()) context_.draining = false;
     return;
   }
   if (candidate_.Running() || context_.now < candidate_.not_before() || !QuorumAlive()) return;
@@ -81,6 +81,9 @@ bool Leader::TakeLeave() {
   Electorate next = now;
   next.voters.Erase(*leaver);
   if (next.primary == leaver) next.primary.reset();
+  ClusterSet stay = context_.peers.AliveSet(context_.now);
+  stay.Erase(*leaver);
+  if (!next.IsQuorum(stay)) return false;  // the others could not go on without it now
   candidate_.Begin("a cluster leaves", next, ClusterSet(uint64_t{1} << *leaver));
   return true;
 }

@@ -21,16 +21,19 @@ bool Liveness::HearsRecordLeader() const {
   return report->accepted == record.epoch && (report->active || settling);
 }
 
-// The leader of this gateway's record, or of a later one.
+// The leader of the highest installed epoch that this gateway knows of.
 bool Liveness::HearsLeader() const {
-  if (HearsRecordLeader()) return true;
+  Epoch highest = context_.HasRecord() ? context_.record().epoch : Epoch{};
+  bool elsewhere = false;
   for (int id = 0; id < context_.config.clusters; ++id) {
-    const ClusterId peer = static_cast<ClusterId>(id);
-    const Report* report = context_.peers.LiveReport(peer, context_.now);
-    if (!report || !report->active || report->accepted.candidate != peer) continue;
-    if (!context_.HasRecord() || report->accepted > context_.record().epoch) return true;
+    const Report* report = context_.peers.LiveReport(static_cast<ClusterId>(id), context_.now);
+    if (!report || !report->active || report->accepted <= highest) continue;
+    highest = report->accepted;
+    elsewhere = true;
   }
-  return false;
+  if (!elsewhere) return HearsRecordLeader();
+  const Report* leader = context_.peers.LiveReport(highest.candidate, context_.now);
+  return leader && leader->active && leader->accepted >= highest;
 }
 
 // Lower names first, so that one candidate suffices.

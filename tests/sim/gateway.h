@@ -70,6 +70,7 @@ class Surroundings {
   virtual bool Holds(int node, int from, const DataPacket& packet) = 0;
   virtual void Trace(int node, const std::string& text) = 0;
   virtual bool Tracing() const = 0;
+  virtual bool OperatorApproves() = 0;
 };
 
 struct TrainerOp {

@@ -230,7 +230,7 @@ void Gateway::Do(Time, const engine::Fatal& action) {
 }
 
 void Gateway::Do(Time now, const engine::RollbackNeeded&) {
-  if (config_.rollback == engine::RollbackPolicy::kAsk && random_.Chance(0.5)) {
+  if (config_.rollback == engine::RollbackPolicy::kAsk && world_.OperatorApproves()) {
     Handle(now, engine::ApproveRollback{});
   }
 }

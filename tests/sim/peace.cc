@@ -58,8 +58,12 @@ bool World::Recoverable(engine::ClusterSet up) const {
       held = held || (gateway->up() ? gateway->holds(fragment)
                                     : gateway->disk().checkpoints.count(fragment) > 0);
     }
-    // A run that was only just founded has its value with the trainers.
-    if (!held && !(newest && newest->base[fragment].round == 0)) return false;
+    // A run that was only just founded has its value with the seed's trainer, or with the one that
+    // came with the same parameters; with everybody up it can be seeded anew.
+    const bool seeded =
+        newest && newest->base[fragment].round == 0 &&
+        (up.Contains(0) || up.Contains(2) || up == engine::ClusterSet::FirstOf(clusters_));
+    if (!held && !seeded) return false;
   }
   return true;
 }
@@ -167,7 +171,12 @@ Outcome World::Run() {
     while (!outcome_.blocked) {
       Pass(kProbePeriod);
       if (Whole()) break;
-      if (now_ - peace_at_ > kPatience) throw Violation("LIVENESS:" + WhyNotWhole());
+      if (now_ - peace_at_ <= kPatience) continue;
+      // A change of voters that was under way may ask for a cluster that stays down.
+      if (Recoverable(engine::ClusterSet::FirstOf(clusters_) - stays_down_)) {
+        throw Violation("LIVENESS:" + WhyNotWhole());
+      }
+      outcome_.blocked = true;
     }
     outcome_.recovery = now_ - peace_at_;
   } catch (const Violation& violation) {

@@ -81,6 +81,7 @@ class World : public Surroundings {
   bool Holds(int node, int from, const DataPacket& packet) override;
   void Trace(int node, const std::string& text) override;
   bool Tracing() const override { return options_.trace; }
+  bool OperatorApproves() override { return peace_ || random_.Chance(0.5); }
 
  private:
   struct Arrive {
