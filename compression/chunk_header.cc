@@ -78,8 +78,9 @@ ChunkLayout LayoutOf(CodecKind kind, uint32_t block, uint32_t n) {
   return layout;
 }
 
-ScaleType ScaleTypeOf(CodecKind kind) {
-  switch (Traits(kind).scale_bits) {
+ScaleType ScaleTypeOf(const CodecSpec& spec) {
+  if (spec.value_bits != 0) return spec.value_bits == 2 ? ScaleType::kBf16Pair : ScaleType::kBf16;
+  switch (Traits(spec.kind).scale_bits) {
     case 8:
       return ScaleType::kE8m0;
     case 16:

@@ -63,7 +63,7 @@ struct ChunkLayout {
 };
 ChunkLayout LayoutOf(CodecKind kind, uint32_t block, uint32_t n);
 
-ScaleType ScaleTypeOf(CodecKind kind);
+ScaleType ScaleTypeOf(const CodecSpec& spec);
 uint8_t Log2Block(uint32_t block);  // 0 for casts
 
 }  // namespace causeway::compression

@@ -13,12 +13,19 @@
 #include "compression/codec_internal.h"
 #include "compression/codes.h"
 #include "compression/kernels/kernels.h"
+#include "compression/sparse.h"
 
 namespace causeway::compression {
 namespace {
 
 bool IsFloat(DType dtype) {
   return dtype == DType::kFp32 || dtype == DType::kBf16 || dtype == DType::kFp16;
+}
+
+}  // namespace
+
+bool PaddingIsZero(absl::Span<const uint8_t> plane, size_t used) {
+  return std::all_of(plane.begin() + used, plane.end(), [](uint8_t b) { return b == 0; });
 }
 
 EncodeJob JobOf(const CodecSpec& spec, const EncodeInput& input, uint32_t begin) {
@@ -36,10 +43,95 @@ EncodeJob JobOf(const CodecSpec& spec, const EncodeInput& input, uint32_t begin)
     job.residual_out = static_cast<char*>(input.residual_out) + residual_offset;
   }
   job.stochastic = spec.stochastic;
+  job.decay = static_cast<float>(spec.decay) / 1000.0f;
   job.seed = input.seed;
   job.first = begin;
   return job;
 }
+
+ChunkHeader HeaderOf(const CodecSpec& spec, const EncodeInput& input, bool nonfinite) {
+  ChunkHeader header;
+  header.codec = static_cast<uint8_t>(spec.kind);
+  header.source_dtype = static_cast<uint8_t>(input.snapshot_dtype);
+  header.log2_block = Log2Block(spec.block);
+  header.scale_type = static_cast<uint8_t>(ScaleTypeOf(spec));
+  header.flags = static_cast<uint16_t>((spec.error_feedback ? kFlagErrorFeedback : 0) |
+                                       (spec.stochastic ? kFlagStochastic : 0) |
+                                       (nonfinite ? kFlagNonFinite : 0));
+  header.n = input.n;
+  header.seed = spec.stochastic ? input.seed : spec.keep;
+  return header;
+}
+
+size_t FinishChunk(ChunkHeader header, absl::Span<uint8_t> out) {
+  const size_t size = size_t{kChunkHeaderBytes} + header.scale_bytes + header.code_bytes;
+  WriteHeader(header, out.data());
+  header.crc32c = ChunkCrc32c(out.first(size));
+  WriteHeader(header, out.data());
+  return size;
+}
+
+absl::Status CheckHeader(const CodecSpec& expected, uint32_t expected_n,
+                         const ChunkHeader& header) {
+  if (header.magic != kChunkMagic) return absl::InvalidArgumentError("chunk: wrong magic number");
+  if (header.codec != static_cast<uint8_t>(expected.kind) ||
+      header.log2_block != Log2Block(expected.block) ||
+      header.scale_type != static_cast<uint8_t>(ScaleTypeOf(expected))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk: codec id ", header.codec, ", log2 block ", header.log2_block, ", scale type ",
+        header.scale_type, " where ", expected.ToString(), " is agreed"));
+  }
+  if (!IsFloat(static_cast<DType>(header.source_dtype))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk: source dtype ", header.source_dtype, " is not a float type"));
+  }
+  if (header.n != expected_n) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk: ", header.n, " elements where the schema has ", expected_n));
+  }
+  const uint16_t agreed = static_cast<uint16_t>((expected.error_feedback ? kFlagErrorFeedback : 0) |
+                                                (expected.stochastic ? kFlagStochastic : 0));
+  if ((header.flags & ~kFlagNonFinite) != agreed || header.entropy != 0 || header.reserved != 0 ||
+      (header.seed != expected.keep && !expected.stochastic)) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk: flags ", header.flags, ", entropy ",
+                                                   header.entropy, ", seed ", header.seed,
+                                                   " do not fit ", expected.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Every scale is one that an encoder can have stored.
+template <typename Stored>
+absl::Status CheckScales(const ScaleLimits& limits, absl::Span<const uint8_t> scales,
+                         uint32_t count, bool* nonfinite) {
+  for (uint32_t k = 0; k < count; ++k) {
+    Stored stored;
+    std::memcpy(&stored, scales.data() + sizeof(Stored) * k, sizeof(Stored));
+    if (stored == 0 || (stored >= limits.smallest && stored <= limits.largest)) continue;
+    if (stored != limits.nonfinite) {
+      return absl::InvalidArgumentError(absl::StrCat("chunk: scale ", k, " is ", stored,
+                                                     "; legal are 0, ", limits.smallest, " to ",
+                                                     limits.largest, " and ", limits.nonfinite));
+    }
+    *nonfinite = true;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckScalePlane(CodecKind kind, absl::Span<const uint8_t> plane, uint32_t used,
+                             bool* nonfinite) {
+  if (!PaddingIsZero(plane, used)) return absl::InvalidArgumentError("chunk: padding is not zero");
+  if (Traits(kind).scale_bits == 8) {
+    return CheckScales<uint8_t>(ScaleLimitsOf(kind), plane, used, nonfinite);
+  }
+  return CheckScales<uint16_t>(ScaleLimitsOf(kind), plane, used / 2, nonfinite);
+}
+
+namespace {
 
 // Rare: only where a kernel met a non-finite value.
 void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
@@ -50,28 +142,11 @@ void CountNonFinite(const KernelTable& kernels, const CodecSpec& spec, const Enc
     const uint32_t count = std::min(kStep, input.n - begin);
     kernels.gather(JobOf(spec, input, begin), count, values);
     for (uint32_t i = 0; i < count; ++i) {
-      if (math::AbsBits(values[i]) < NonFiniteBits(spec.kind)) continue;
+      if (math::AbsBits(values[i]) < NonFiniteBits(spec)) continue;
       ++stats->nonfinite;
       stats->first_nonfinite = std::min(stats->first_nonfinite, begin + i);
     }
   }
-}
-
-ChunkHeader HeaderOf(const CodecSpec& spec, const EncodeInput& input, const ChunkLayout& layout,
-                     bool nonfinite) {
-  ChunkHeader header;
-  header.codec = static_cast<uint8_t>(spec.kind);
-  header.source_dtype = static_cast<uint8_t>(input.snapshot_dtype);
-  header.log2_block = Log2Block(spec.block);
-  header.scale_type = static_cast<uint8_t>(ScaleTypeOf(spec.kind));
-  header.flags = static_cast<uint16_t>((spec.error_feedback ? kFlagErrorFeedback : 0) |
-                                       (spec.stochastic ? kFlagStochastic : 0) |
-                                       (nonfinite ? kFlagNonFinite : 0));
-  header.n = input.n;
-  header.scale_bytes = layout.scale_bytes;
-  header.code_bytes = layout.code_bytes;
-  header.seed = spec.stochastic ? input.seed : 0;
-  return header;
 }
 
 // The last block, of fewer elements than a block has: completed with zeros in a buffer.
@@ -119,58 +194,6 @@ bool EncodePlanes(const KernelTable& kernels, const CodecSpec& spec, const Encod
   return nonfinite;
 }
 
-absl::Status CheckHeader(const CodecSpec& expected, uint32_t expected_n,
-                         const ChunkHeader& header) {
-  if (header.magic != kChunkMagic) return absl::InvalidArgumentError("chunk: wrong magic number");
-  if (header.codec != static_cast<uint8_t>(expected.kind) ||
-      header.log2_block != Log2Block(expected.block) ||
-      header.scale_type != static_cast<uint8_t>(ScaleTypeOf(expected.kind))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chunk: codec id ", header.codec, ", log2 block ", header.log2_block, ", scale type ",
-        header.scale_type, " where ", expected.ToString(), " is agreed"));
-  }
-  if (!IsFloat(static_cast<DType>(header.source_dtype))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk: source dtype ", header.source_dtype, " is not a float type"));
-  }
-  if (header.n != expected_n) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk: ", header.n, " elements where the schema has ", expected_n));
-  }
-  const uint16_t agreed = static_cast<uint16_t>((expected.error_feedback ? kFlagErrorFeedback : 0) |
-                                                (expected.stochastic ? kFlagStochastic : 0));
-  if ((header.flags & ~kFlagNonFinite) != agreed || header.entropy != 0 || header.reserved != 0 ||
-      (header.seed != 0 && !expected.stochastic)) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk: flags ", header.flags, ", entropy ",
-                                                   header.entropy, ", seed ", header.seed,
-                                                   " do not fit ", expected.ToString()));
-  }
-  return absl::OkStatus();
-}
-
-// Zero padding up to the plane's end.
-bool PaddingIsZero(absl::Span<const uint8_t> plane, size_t used) {
-  return std::all_of(plane.begin() + used, plane.end(), [](uint8_t b) { return b == 0; });
-}
-
-// Every scale is one that an encoder can have stored.
-template <typename Stored>
-absl::Status CheckScales(const ScaleLimits& limits, absl::Span<const uint8_t> scales,
-                         uint32_t count, bool* nonfinite) {
-  for (uint32_t k = 0; k < count; ++k) {
-    Stored stored;
-    std::memcpy(&stored, scales.data() + sizeof(Stored) * k, sizeof(Stored));
-    if (stored == 0 || (stored >= limits.smallest && stored <= limits.largest)) continue;
-    if (stored != limits.nonfinite) {
-      return absl::InvalidArgumentError(absl::StrCat("chunk: scale ", k, " is ", stored,
-                                                     "; legal are 0, ", limits.smallest, " to ",
-                                                     limits.largest, " and ", limits.nonfinite));
-    }
-    *nonfinite = true;
-  }
-  return absl::OkStatus();
-}
-
 bool CastNonFinite(CodecKind kind, absl::Span<const uint8_t> codes, uint32_t n) {
   const KernelTable& kernels = ActiveKernels();
   if (kind == CodecKind::kFp32) {
@@ -184,27 +207,17 @@ absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
                          const ChunkHeader& header, absl::Span<const uint8_t> bytes) {
   absl::Span<const uint8_t> scales = bytes.subspan(kChunkHeaderBytes, layout.scale_bytes);
   absl::Span<const uint8_t> codes = bytes.subspan(kChunkHeaderBytes + layout.scale_bytes);
-  if (!PaddingIsZero(scales, layout.scale_bytes_used) ||
-      !PaddingIsZero(codes, layout.code_bytes_used)) {
+  if (!PaddingIsZero(codes, layout.code_bytes_used)) {
     return absl::InvalidArgumentError("chunk: padding is not zero");
   }
   bool nonfinite = false;
-  absl::Status status = absl::OkStatus();
-  switch (ScaleTypeOf(expected.kind)) {
-    case ScaleType::kNone:
-      nonfinite = CastNonFinite(expected.kind, codes, header.n);
-      break;
-    case ScaleType::kE8m0:
-      status = CheckScales<uint8_t>(ScaleLimitsOf(expected.kind), scales, layout.scale_bytes_used,
-                                    &nonfinite);
-      break;
-    case ScaleType::kBf16:
-    case ScaleType::kBf16Pair:
-      status = CheckScales<uint16_t>(ScaleLimitsOf(expected.kind), scales,
-                                     layout.scale_bytes_used / 2, &nonfinite);
-      break;
+  if (expected.block == 0) {
+    nonfinite = CastNonFinite(expected.kind, codes, header.n);
+  } else {
+    absl::Status status =
+        CheckScalePlane(expected.kind, scales, layout.scale_bytes_used, &nonfinite);
+    if (!status.ok()) return status;
   }
-  if (!status.ok()) return status;
   if (nonfinite != ((header.flags & kFlagNonFinite) != 0)) {
     return absl::InvalidArgumentError("chunk: the non-finite flag contradicts the contents");
   }
@@ -214,7 +227,9 @@ absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
 void Decode(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool accumulate,
             float weight, float* out) {
   const ChunkHeader header = ReadHeader(bytes.data());
-  const CodecTraits& traits = Traits(static_cast<CodecKind>(header.codec));
+  const CodecKind kind = static_cast<CodecKind>(header.codec);
+  if (IsSparse(kind)) return DecodeSparse(kernels, bytes, accumulate, weight, out);
+  const CodecTraits& traits = Traits(kind);
   const DecodeFn decode = kernels.decode[header.codec];
   DecodeJob job = {};
   job.scales = bytes.data() + kChunkHeaderBytes;
@@ -250,9 +265,11 @@ ScaleLimits LimitsByMagnitude(uint16_t nonfinite) {
 
 }  // namespace
 
-uint32_t NonFiniteBits(CodecKind kind) {
-  if (kind == CodecKind::kSign || kind == CodecKind::kTwoBit) return math::kMeanHugeBits;
-  return Traits(kind).default_block == 0 ? math::kInfBits : math::kHugeBits;
+uint32_t NonFiniteBits(const CodecSpec& spec) {
+  if (spec.kind == CodecKind::kSign || spec.kind == CodecKind::kTwoBit || spec.value_bits == 2) {
+    return math::kMeanHugeBits;
+  }
+  return spec.block == 0 && !IsSparse(spec.kind) ? math::kInfBits : math::kHugeBits;
 }
 
 ScaleLimits ScaleLimitsOf(CodecKind kind) {
@@ -276,6 +293,8 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
     case CodecKind::kFp32:
     case CodecKind::kBf16:
     case CodecKind::kFp16:
+    case CodecKind::kTopK:
+    case CodecKind::kBlockTopK:
       break;
   }
   assert(false);
@@ -283,28 +302,29 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
 }
 
 size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n) {
+  if (IsSparse(spec.kind)) return SparseSizeMax(spec, n);
   return LayoutOf(spec.kind, spec.block, n).TotalBytes();
 }
 
 size_t EncodeChunkWith(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
                        absl::Span<uint8_t> out, EncodeStats* stats) {
-  const ChunkLayout layout = LayoutOf(spec.kind, spec.block, input.n);
   assert(ValidateSpec(spec).ok());
   assert(input.n <= kChunkElements && IsFloat(input.snapshot_dtype));
   assert(input.residual_dtype == DType::kBf16 || input.residual_dtype == DType::kFp32);
   assert(input.residual_out == nullptr || input.residual_out != input.residual_in);
-  assert(out.size() >= layout.TotalBytes());
+  assert(out.size() >= EncodedSizeMax(spec, input.n));
+  if (IsSparse(spec.kind)) return EncodeSparse(kernels, spec, input, out, stats);
+  const ChunkLayout layout = LayoutOf(spec.kind, spec.block, input.n);
   uint8_t* scales = out.data() + kChunkHeaderBytes;
   uint8_t* codes = scales + layout.scale_bytes;
   std::memset(scales + layout.scale_bytes_used, 0, layout.scale_bytes - layout.scale_bytes_used);
   std::memset(codes + layout.code_bytes_used, 0, layout.code_bytes - layout.code_bytes_used);
   const bool nonfinite = EncodePlanes(kernels, spec, input, layout, scales, codes);
   if (nonfinite) CountNonFinite(kernels, spec, input, stats);
-  ChunkHeader header = HeaderOf(spec, input, layout, nonfinite);
-  WriteHeader(header, out.data());
-  header.crc32c = ChunkCrc32c(out.first(layout.TotalBytes()));
-  WriteHeader(header, out.data());
-  return layout.TotalBytes();
+  ChunkHeader header = HeaderOf(spec, input, nonfinite);
+  header.scale_bytes = layout.scale_bytes;
+  header.code_bytes = layout.code_bytes;
+  return FinishChunk(header, out);
 }
 
 size_t EncodeChunk(const CodecSpec& spec, const EncodeInput& input, absl::Span<uint8_t> out,
@@ -315,6 +335,7 @@ size_t EncodeChunk(const CodecSpec& spec, const EncodeInput& input, absl::Span<u
 absl::Status CheckChunk(const CodecSpec& expected, uint32_t expected_n,
                         absl::Span<const uint8_t> bytes) {
   assert(ValidateSpec(expected).ok() && expected_n <= kChunkElements);
+  if (IsSparse(expected.kind)) return CheckSparse(expected, expected_n, bytes);
   const ChunkLayout layout = LayoutOf(expected.kind, expected.block, expected_n);
   if (bytes.size() != layout.TotalBytes()) {
     return absl::InvalidArgumentError(absl::StrCat("chunk: ", bytes.size(), " bytes where ",

@@ -42,8 +42,10 @@ enum class CodecKind : uint8_t {
   kE3m0 = 8,
   kTwoBit = 9,
   kSign = 10,
+  kTopK = 11,
+  kBlockTopK = 12,
 };
-inline constexpr int kCodecKinds = 11;
+inline constexpr int kCodecKinds = 13;
 
 // Element types of tensors, of snapshots and of residuals. Ids on the wire.
 enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2, kInt32 = 3, kInt64 = 4 };
@@ -66,9 +68,12 @@ struct CodecSpec {
   bool error_feedback = false;  // the sender keeps what encoding lost and adds it to the next value
   bool stochastic = false;      // unbiased rounding; only sensible without error feedback
   bool entropy = false;         // chunks may be packed by the lossless stage (entropy.h)
+  uint16_t keep = 0;            // topk: values kept of 10,000; btopk: values kept of a block
+  uint8_t value_bits = 0;       // topk, btopk: 4 (int4) or 2 (2bit)
+  uint16_t decay = 1000;  // thousandths by which the old residual is multiplied before it is added
 
-  // "int4:b64:ef:zstd": the name, then options in this fixed order. Parse(ToString()) is the
-  // identity.
+  // "int4:b64:ef:zstd", "topk:k100:v4:ef:decay950": the name, then options in this fixed order.
+  // Parse(ToString()) is the identity.
   std::string ToString() const;
   // Accepts options in any order; a missing block is the codec's default. InvalidArgument names the
   // unknown word and the known ones.
@@ -86,11 +91,11 @@ struct CodecTraits {
   bool residual_pays;         // error feedback lowers the error of a sum of rounds noticeably
   double error_bound;         // |value - decoded| <= error_bound x the largest |value| of the block
                               // (casts: x |value|), for values in the codec's normal range
-  double BitsPerElement(uint32_t block) const {
-    return code_bits + (block == 0 ? 0.0 : static_cast<double>(scale_bits) / block);
-  }
 };
 const CodecTraits& Traits(CodecKind kind);
+// Bits per element of a full chunk, scales included, header and entropy stage not; for topk at
+// most.
+double BitsPerElement(const CodecSpec& spec);
 
 // Ok, or InvalidArgument naming the option that the codec does not have.
 absl::Status ValidateSpec(const CodecSpec& spec);
@@ -99,8 +104,8 @@ absl::Status ValidateSpec(const CodecSpec& spec);
 size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n);
 
 // What the local endpoint holds for one chunk. All pointers are borrowed for the call.
-//   value[i] = fl(fl(base[i] - snapshot[i]) + residual_in[i]);   base null: snapshot[i] in place of
-//   the difference
+//   value[i] = fl(fl(base[i] - snapshot[i]) + fl(decay * residual_in[i]));   base null: snapshot[i]
+//   in place of the difference
 // The snapshot may change under the encoder's feet (a trainer that breaks the contract): values
 // become undefined, memory safety and the chunk's validity do not.
 struct EncodeInput {

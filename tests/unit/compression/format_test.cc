@@ -1,5 +1,6 @@
 // Replays the worked examples of compression/FORMAT.md, so that document and code cannot part.
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -78,6 +79,14 @@ std::vector<Example> ReadExamples() {
     if (key == "chunk") examples.back().chunk = ReadBytes(&words);
   }
   return examples;
+}
+
+// Hidden: prints what belongs into the document.
+TEST_CASE("print the worked examples", "[.print]") {
+  for (const Example& example : ReadExamples()) {
+    CodecSpec spec = CodecSpec::Parse(example.codec).value();
+    std::printf("chunk %s\n", WriteBytes(samples::Encode(spec, example.values)).c_str());
+  }
 }
 
 TEST_CASE("the worked examples of FORMAT.md") {

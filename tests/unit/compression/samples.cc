@@ -99,12 +99,18 @@ std::vector<float> ReadSlice(const std::string& name) {
 
 std::vector<CodecSpec> AllSpecs() {
   std::vector<CodecSpec> specs;
-  for (const char* text :
-       {"fp32",       "bf16",       "fp16",      "int8",     "int8:b64",  "int8:b32",
-        "int8:b4096", "int8:sr",    "int4",      "int4:b32", "int4:b128", "int4:b256",
-        "int4:b1024", "int4:sr",    "nf4",       "nf4:b32",  "nf4:b256",  "fp8",
-        "fp8:b64",    "mxfp4",      "mxfp4:b64", "e3m0",     "e3m0:b128", "2bit",
-        "2bit:b32",   "2bit:b1024", "sign",      "sign:b32", "sign:b2048"}) {
+  for (const char* text : {"fp32",       "bf16",       "fp16",
+                           "int8",       "int8:b64",   "int8:b32",
+                           "int8:b4096", "int8:sr",    "int4",
+                           "int4:b32",   "int4:b128",  "int4:b256",
+                           "int4:b1024", "int4:sr",    "nf4",
+                           "nf4:b32",    "nf4:b256",   "fp8",
+                           "fp8:b64",    "mxfp4",      "mxfp4:b64",
+                           "e3m0",       "e3m0:b128",  "2bit",
+                           "2bit:b32",   "2bit:b1024", "sign",
+                           "sign:b32",   "topk",       "topk:k3000:v2",
+                           "topk:k9000", "btopk",      "btopk:b128:k32:v4",
+                           "sign:b2048"}) {
     specs.push_back(CodecSpec::Parse(text).value());
   }
   return specs;
