@@ -69,7 +69,8 @@ class OuterRule(NoExchange):
     def __init__(self, model, optimizer, run, socket, weight):
         super().__init__()
         import causeway
-        logging.getLogger("causeway").setLevel(logging.INFO)
+        if dist.get_rank() == 0:
+            logging.getLogger("causeway").setLevel(logging.INFO)  # the delay that was chosen, who is awaited
         with self.blocked():
             self.outer = causeway.Outer(model, optimizer, run=run, socket=socket, weight=weight,
                                         process_group=dist.group.WORLD)
