@@ -101,8 +101,9 @@ class ByteStream {
   virtual void TryCancel() = 0;
   virtual bool accepted() const = 0;  // this side is the server
 
-  void* Begin(Op& op);  // counts an operation; what to pass as its tag
-  void Opened();        // reads begin
+  void* Begin(Op& op);              // counts an operation; what to pass as its tag
+  void SetOpen() { open_ = true; }  // it may be written to and finished
+  void Opened();                    // and reads begin
   void Ended(const absl::Status& reason);
   void Finish(const absl::Status& status);
   void NeverBegan() { finished_ = true; }

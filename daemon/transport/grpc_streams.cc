@@ -94,6 +94,7 @@ class AcceptedStream final : public ByteStream {
       return;
     }
     acceptor_.AcceptNext();
+    SetOpen();
     acceptor_handler_.OnStream(this, context_.method());
     Opened();
   }

@@ -194,13 +194,14 @@ void Lane::Deliver(const ReceivedLaneFrame& frame) {
     Violation(admission.status());
     return;
   }
-  Received(chunk);
   if (*admission == Admission::kDrop) {
     payload->Reset();
   } else {
     frame.CopyPayload(chunk, payload->span());
     owner_.OnPayload(chunk.header, std::move(*payload));
   }
+  if (ended_) return;
+  Received(chunk);
   if (!ended_) stream_->HoldReads(false);
 }
 

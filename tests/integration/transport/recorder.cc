@@ -53,14 +53,16 @@ Recorder::Notes Recorder::notes() {
 void Recorder::Clear() {
   absl::MutexLock lock(&mutex_);
   auto up = notes_.up;
+  auto faults = notes_.faults;
   notes_ = Notes();
   notes_.up = std::move(up);
+  notes_.faults = std::move(faults);
 }
 
 void Recorder::OnPeerUp(const std::string& peer, uint64_t incarnation, const LinkInfo& info) {
   {
     absl::MutexLock lock(&mutex_);
-    CHECK(notes_.up.count(peer) == 0);
+    if (notes_.up.count(peer) != 0) notes_.faults.push_back("up twice: " + peer);
     notes_.up[peer] = incarnation;
     notes_.links.push_back(info);
   }
@@ -69,7 +71,7 @@ void Recorder::OnPeerUp(const std::string& peer, uint64_t incarnation, const Lin
 
 void Recorder::OnPeerDown(const std::string& peer, const absl::Status& reason) {
   absl::MutexLock lock(&mutex_);
-  CHECK(notes_.up.erase(peer) == 1);
+  if (notes_.up.erase(peer) == 0) notes_.faults.push_back("down without up: " + peer);
   notes_.downs.push_back(reason);
 }
 
@@ -135,7 +137,9 @@ void Gateway::Start() {
 }
 
 void Gateway::Stop() {
-  if (transport_ != nullptr) transport_->Stop();
+  if (transport_ == nullptr) return;
+  transport_->Stop();
+  CHECK(recorder.notes().faults.empty());
 }
 
 std::string Gateway::address() const { return absl::StrCat("127.0.0.1:", transport_->port()); }
@@ -178,6 +182,14 @@ absl::Status Gateway::SendChunk(const std::string& peer, const std::string& run,
   if (!payload.ok()) return payload.status();
   FillPayload(header, payload->span());
   return transport_->SendChunk(peer, header, memory::SharedBuffer(std::move(*payload)), priority);
+}
+
+absl::Status Gateway::SendLongMessage(const std::string& peer, const std::string& run,
+                                      size_t bytes) {
+  wan::v1::RunMessage message;
+  message.set_run(run);
+  message.mutable_schema_detail()->add_tensors(std::string(bytes, 't'));
+  return transport_->SendRunMessage(peer, message);
 }
 
 absl::Status Gateway::SendReady(const std::string& peer, const std::string& run,

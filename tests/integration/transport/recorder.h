@@ -43,6 +43,7 @@ class Recorder final : public TransportListener {
     std::vector<absl::Status> refused;
     std::vector<absl::Status> lanes_broken;
     int progress = 0;
+    std::vector<std::string> faults;  // promises of the interface that were broken
   };
 
   // Called for each chunk, on the poller thread, with its payload; may keep it. Set before Start.
@@ -52,7 +53,7 @@ class Recorder final : public TransportListener {
   // False after kPatience.
   bool Wait(const std::function<bool(const Notes&)>& condition);
   Notes notes();
-  void Clear();
+  void Clear();  // forgets all but who is linked
 
   void OnPeerUp(const std::string& peer, uint64_t incarnation, const LinkInfo& info) override;
   void OnPeerDown(const std::string& peer, const absl::Status& reason) override;
@@ -98,6 +99,7 @@ class Gateway {
   // Chunk `index` of fragment 0, round `round`, with a payload made by FillPayload.
   absl::Status SendChunk(const std::string& peer, const std::string& run, int64_t round,
                          uint32_t index, size_t bytes, uint64_t priority = 0);
+  absl::Status SendLongMessage(const std::string& peer, const std::string& run, size_t bytes);
   absl::Status SendReady(const std::string& peer, const std::string& run, uint32_t fragment);
 
  private:

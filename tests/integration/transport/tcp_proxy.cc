@@ -62,6 +62,7 @@ struct TcpProxy::Connection {
   int server = -1;
   Pipe up;
   Pipe down;
+  uint64_t id = 0;
   uint64_t bytes = 0;
   bool frozen = false;
 };
@@ -85,39 +86,46 @@ TcpProxy::~TcpProxy() {
 
 std::string TcpProxy::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-int TcpProxy::connections() {
-  absl::MutexLock lock(&mutex_);
-  return static_cast<int>(connections_.size());
+TcpProxy::Connection* TcpProxy::Find(uint64_t id) {
+  for (const auto& connection : connections_) {
+    if (connection->id == id) return connection.get();
+  }
+  return nullptr;
 }
 
-uint64_t TcpProxy::bytes(int index) {
+std::vector<uint64_t> TcpProxy::Connections() {
   absl::MutexLock lock(&mutex_);
-  return index < static_cast<int>(connections_.size()) ? connections_[index]->bytes : 0;
+  std::vector<uint64_t> ids;
+  for (const auto& connection : connections_) ids.push_back(connection->id);
+  return ids;
 }
 
-bool TcpProxy::Cut(int index) {
+uint64_t TcpProxy::Bytes(uint64_t id) {
   absl::MutexLock lock(&mutex_);
-  if (index >= static_cast<int>(connections_.size())) return false;
-  connections_.erase(connections_.begin() + index);
-  return true;
+  const Connection* connection = Find(id);
+  return connection == nullptr ? 0 : connection->bytes;
 }
 
-void TcpProxy::CutAll() {
+bool TcpProxy::Cut(uint64_t id) {
   absl::MutexLock lock(&mutex_);
-  connections_.clear();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if ((*it)->id != id) continue;
+    connections_.erase(it);
+    return true;
+  }
+  return false;
 }
 
-void TcpProxy::Freeze(int index) {
+void TcpProxy::Freeze(uint64_t id) {
   absl::MutexLock lock(&mutex_);
-  REQUIRE(index < static_cast<int>(connections_.size()));
-  connections_[index]->frozen = true;
+  if (Connection* connection = Find(id)) connection->frozen = true;
 }
 
 void TcpProxy::Accept() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;
-  ++accepted_;
   auto connection = std::make_unique<Connection>();
+  connection->id = next_id_++;
   connection->client = client;
   connection->server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(target_port_);
@@ -145,6 +153,7 @@ bool TcpProxy::Serve(Connection& connection, short client_events, short server_e
 void TcpProxy::Run() {
   while (!stop_) {
     std::vector<pollfd> polls = {{listener_, POLLIN, 0}};
+    std::vector<uint64_t> ids;
     {
       absl::MutexLock lock(&mutex_);
       for (const auto& connection : connections_) {
@@ -154,6 +163,7 @@ void TcpProxy::Run() {
                      ? 0
                      : static_cast<short>((in.empty() ? POLLIN : 0) | (out.empty() ? 0 : POLLOUT));
         };
+        ids.push_back(connection->id);
         polls.push_back({connection->client, events(connection->up, connection->down), 0});
         polls.push_back({connection->server, events(connection->down, connection->up), 0});
       }
@@ -161,11 +171,11 @@ void TcpProxy::Run() {
     poll(polls.data(), polls.size(), 5);
     absl::MutexLock lock(&mutex_);
     if ((polls[0].revents & POLLIN) != 0) Accept();
-    // Connections may have been cut meanwhile: find each by its descriptor.
+    // Connections may have been cut meanwhile: find each by its id.
     for (size_t p = 1; p + 1 < polls.size(); p += 2) {
       for (auto it = connections_.begin(); it != connections_.end(); ++it) {
         Connection& connection = **it;
-        if (connection.client != polls[p].fd || connection.server != polls[p + 1].fd) continue;
+        if (connection.id != ids[p / 2]) continue;
         const bool frozen = frozen_ || connection.frozen;
         if (!frozen && !Serve(connection, polls[p].revents, polls[p + 1].revents))
           connections_.erase(it);

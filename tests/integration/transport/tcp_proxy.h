@@ -21,15 +21,13 @@ class TcpProxy {
   ~TcpProxy();
 
   std::string address() const;
-  int connections();  // open now, in order of arrival
-  uint64_t accepted() const { return accepted_; }
-  uint64_t bytes(int index);  // forwarded by one of them, both ways
-  // Resets the connection that is `index`-th now; false if there is none.
-  bool Cut(int index);
-  void CutAll();
+  std::vector<uint64_t> Connections();  // ids of those open now
+  uint64_t Bytes(uint64_t id);          // forwarded by one of them, both ways
+  // Resets one connection; false if it is gone already.
+  bool Cut(uint64_t id);
   // Carries nothing more on one connection, or on any (new ones included), without closing
   // anything.
-  void Freeze(int index);
+  void Freeze(uint64_t id);
   void FreezeAll(bool frozen) { frozen_ = frozen; }
   // New connections are closed at once.
   void Refuse(bool refuse) { refuse_ = refuse; }
@@ -37,6 +35,7 @@ class TcpProxy {
  private:
   struct Connection;
 
+  Connection* Find(uint64_t id);
   void Run();
   void Accept();
   bool Serve(Connection& connection, short client_events, short server_events);
@@ -47,8 +46,8 @@ class TcpProxy {
   std::atomic<bool> stop_{false};
   std::atomic<bool> frozen_{false};
   std::atomic<bool> refuse_{false};
-  std::atomic<uint64_t> accepted_{0};
   absl::Mutex mutex_;
+  uint64_t next_id_ = 1;                                  // guarded by mutex_
   std::vector<std::unique_ptr<Connection>> connections_;  // guarded by mutex_
   std::thread thread_;
 };
