@@ -95,6 +95,7 @@ absl::Status Daemon::OpenTransport() {
 
   security::Credentials::Options options;
   options.cluster = config_.cluster;
+  options.domain = config_.domain;
   options.files = {config_.tls.certificate, config_.tls.key, config_.tls.authority};
   for (const config::Peer& peer : config_.peers) options.peers.push_back(peer.cluster);
   for (const std::string& spki : config_.tls.denied_spki_sha256) {
@@ -102,7 +103,6 @@ absl::Status Daemon::OpenTransport() {
   }
   options.now_s = UnixSeconds;
   options.on_rejection = [this](const security::HandshakeRejection& rejection) {
-    metrics_.tls_handshakes.With({"rejected"}).Add(1);
     log_->Warning(event::kHandshakeRejected,
                   {{"address", rejection.peer_address},
                    {"identity", rejection.identity},
@@ -265,12 +265,26 @@ void Daemon::Tick() {
     metrics_.in_flight_bytes.With({peer.cluster})
         .Set(static_cast<double>(peer.bytes_unacknowledged));
   }
+  CountHandshakes();
   for (const memory::Usage& usage : budget_->accounts()) {
     metrics_.memory_used_bytes.With({usage.name}).Set(static_cast<double>(usage.used_bytes));
   }
   metrics_.log_lines_dropped.With({}).RaiseTo(static_cast<double>(log_->lines_dropped()));
   if (!draining_) notifier_.Status(StatusLine());
   loop_->After(kTickUs, [this] { Tick(); });
+}
+
+void Daemon::CountHandshakes() {
+  const security::HandshakeCounts counts = credentials_->counts();
+  uint64_t accepted = 0;
+  uint64_t rejected = 0;
+  for (int result = 0; result < security::kHandshakeResults; ++result) {
+    const bool good =
+        static_cast<security::HandshakeResult>(result) == security::HandshakeResult::kAccepted;
+    (good ? accepted : rejected) += counts.accepting[result] + counts.dialling[result];
+  }
+  metrics_.tls_handshakes.With({"accepted"}).RaiseTo(static_cast<double>(accepted));
+  metrics_.tls_handshakes.With({"rejected"}).RaiseTo(static_cast<double>(rejected));
 }
 
 std::string Daemon::StatusLine() {

@@ -57,6 +57,7 @@ class Daemon final : private trainers::TrainerListener,
   void BeginDrain(const char* signal);
   void CheckDrained();
   void Tick();  // once a second: metrics, status line
+  void CountHandshakes();
   std::string StatusLine();
   Run* FindRun(const std::string& name);
   template <typename Function>

@@ -91,7 +91,6 @@ void Daemon::ForRunsOf(const std::string& peer, Function function) {
 void Daemon::OnPeerUp(const std::string& peer, uint64_t incarnation,
                       const transport::LinkInfo& info) {
   OnLoop([this, peer, incarnation, info] {
-    metrics_.tls_handshakes.With({"accepted"}).Add(1);
     log_->Info(event::kPeerUp,
                {{"peer", peer},
                 {"address", info.remote},
