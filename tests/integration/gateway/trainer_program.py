@@ -1,0 +1,142 @@
+"""What a trainer process of the tests does: commands from a pipe, answers and logged lines back."""
+import ctypes
+import hashlib
+import logging
+import os
+import signal
+
+import torch
+
+import causeway
+from causeway import errors
+
+PROGRESS_S = 0.25
+
+
+def sha256(tensors):
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes()
+                      if tensor.dtype == torch.uint8
+                      else tensor.detach().contiguous().view(-1).view(torch.int16).numpy().tobytes()
+                      if tensor.dtype in (torch.bfloat16, torch.float16)
+                      else tensor.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+class Model(torch.nn.Module):
+    """Parameters under the given names ("a.b" becomes a module a), filled from a seed."""
+
+    def __init__(self, shapes, seed, dtype):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        for name, shape in shapes.items():
+            module = self
+            *path, last = name.split(".")
+            for part in path:
+                if not hasattr(module, part):
+                    module.add_module(part, torch.nn.Module())
+                module = getattr(module, part)
+            value = torch.randn(shape, generator=generator).to(dtype)
+            module.register_parameter(last, torch.nn.Parameter(value))
+
+
+class Lines(logging.Handler):
+    """Sends what the library logs over the pipe."""
+
+    def __init__(self, connection):
+        super().__init__()
+        self.connection = connection
+
+    def emit(self, record):
+        self.connection.send(("line", record.getMessage()))
+
+
+class Program:
+    def __init__(self):
+        self.model = self.outer_handle = self.run_handle = None
+        self.noise = None
+
+    def do_outer(self, run, socket, shapes, seed, dtype="float32", noise_seed=None, **options):
+        self.model = Model(shapes, seed, getattr(torch, dtype))
+        before = sha256(self.model.parameters())
+        self.noise = torch.Generator().manual_seed(1000 + (noise_seed or seed))
+        self.outer_handle = causeway.Outer(self.model, run=run, socket=socket,
+                                           progress_interval=PROGRESS_S, **options)
+        after = sha256(self.model.parameters())
+        return {"sha256": after, "replaced": before != after, "H": self.outer_handle.H,
+                "fragments": self.outer_handle.fragments, "rounds": list(self.outer_handle._rounds)}
+
+    def train(self):
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                step = torch.randn(parameter.shape, generator=self.noise) * 0.01
+                parameter += step.to(parameter.dtype)
+
+    def do_steps(self, count):
+        for _ in range(count):
+            self.train()
+            self.outer_handle.step()
+        return self.do_look()
+
+    def do_exchange(self, count):
+        """`count` blocking rounds of H steps, the noise only once a round."""
+        for _ in range(count):
+            self.train()
+            for _ in range(self.outer_handle.H):
+                self.outer_handle.step()
+        return self.do_look()
+
+    def do_look(self):
+        stats = self.outer_handle.stats()
+        return {"sha256": sha256(self.model.parameters()), **stats}
+
+    def do_poison(self, name, value=float("nan")):
+        parameter = dict(self.model.named_parameters())[name]
+        with torch.no_grad():
+            kept = parameter.view(-1)[3].item()
+            parameter.view(-1)[3] = value
+        return kept
+
+    def do_finish(self):
+        values_hash = self.outer_handle.finish()
+        return {"values": values_hash, "sha256": sha256(self.model.parameters())}
+
+    def do_leave(self):
+        self.outer_handle._handle.leave()
+        self.outer_handle._handle.close()
+
+    def do_open(self, run, socket, **options):
+        self.run_handle = causeway.open(run, socket=socket, progress_interval=PROGRESS_S, **options)
+
+    def do_average(self, values, sizes, weight=1, count=1, names=None):
+        for _ in range(count):
+            tensors = [torch.full((size,), float(value)) for value, size in zip(values, sizes)]
+            averaged = self.run_handle.average(tensors, weight=weight, names=names)
+        return {"values": [tensor[0].item() for tensor in tensors], "sha256": sha256(tensors),
+                "nonfinite": averaged.nonfinite, "participants": averaged.participants,
+                "round": averaged.round}
+
+    def do_close(self):
+        self.run_handle.finish()
+
+
+def serve(connection):
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # end with the server that forked us
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    log = logging.getLogger("causeway")
+    log.setLevel(logging.INFO)
+    log.addHandler(Lines(connection))
+    program = Program()
+    while True:
+        try:
+            what, arguments = connection.recv()
+        except EOFError:
+            os._exit(0)
+        try:
+            connection.send(("done", getattr(program, "do_" + what)(**arguments)))
+        except errors.Error as problem:
+            connection.send(("error", {"kind": type(problem).__name__, **problem.describe()}))
+        except Exception as problem:  # a bug of the test or of the package: the test shows it
+            connection.send(("error", {"kind": type(problem).__name__, "text": repr(problem)}))
