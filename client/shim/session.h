@@ -112,6 +112,7 @@ class Session {
   void OnAwaiting(const local::Awaiting& message);
   void OnFinished(const local::Finished& message);
   void OnError(const local::Error& message);
+  Operation* Answered(uint64_t sequence);  // that the request with this number is about, or null
   Status MapAreas(const local::Joined& message, const std::vector<Descriptor>& descriptors,
                   std::shared_ptr<Areas>& areas) const;
   void UpdateOperation(Operation& operation, const local::OpState& message);

@@ -12,9 +12,17 @@ namespace {
 // Read in one go; a gateway that sends faster than that for ever cannot keep a caller here.
 constexpr int kMessagesPerPumpMax = 1024;
 
+// A gateway's code as the trainer sees it; what this version does not know, or no gateway may say,
+// is INTERNAL.
+int CodeOf(uint16_t code) {
+  const bool known = std::strcmp(CodeName(code), "UNKNOWN") != 0;
+  if (known && code != CW_OK && code < CW_INTERRUPTED) return code;
+  return CW_INTERNAL;
+}
+
 Failure FailureOf(const local::Error& message) {
   Failure failure;
-  failure.code = message.code;
+  failure.code = CodeOf(message.code);
   failure.retryable = message.retryable != 0;
   failure.fatal = message.fatal != 0;
   failure.rank = message.rank == UINT32_MAX ? -1 : static_cast<int64_t>(message.rank);
@@ -219,15 +227,16 @@ void Session::UpdateOperation(Operation& operation, const local::OpState& messag
   const auto state = static_cast<local::State>(message.state);
   if (state == local::State::kFailed) {
     Failure failure;
-    if (notice_.code == message.code && !notice_.text.empty()) {
+    const int code = CodeOf(message.code);
+    if (notice_.code == code && !notice_.text.empty()) {
       failure = std::exchange(notice_, Failure{});
     } else {
-      failure.code = message.code;
-      failure.retryable = IsRetryable(message.code);
+      failure.code = code;
+      failure.retryable = IsRetryable(code);
       failure.cluster = message.awaited;
       failure.round = message.round;
       failure.text = "round " + std::to_string(message.round) + " of fragment " +
-                     std::to_string(operation.fragment) + " failed: " + CodeName(message.code);
+                     std::to_string(operation.fragment) + " failed: " + CodeName(code);
     }
     return EndOperation(operation, std::move(failure));
   }
@@ -279,11 +288,11 @@ void Session::OnError(const local::Error& message) {
   Failure failure = FailureOf(message);
   const uint64_t answers = message.header.answers;
   if (phase_ == Phase::kGreeting) {
-    if (failure.fatal || !failure.retryable) return Die(std::move(failure));
-    attempt_failure_ = Status(std::move(failure));
-    return LoseConnection();
+    return failure.retryable ? Retry(std::move(failure)) : Die(std::move(failure));
   }
-  if (failure.fatal) return Die(std::move(failure));
+  if (failure.fatal && !failure.retryable) return Die(std::move(failure));
+  const bool ends = failure.fatal;  // this connection, not the trainer: a gateway that shuts down
+  const Failure told = failure;
   if (answers != 0 && answers == join_sequence_ && join_step_ == Step::kSent) {
     if (formed_) return Retry(std::move(failure));
     join_step_ = Step::kNone;
@@ -298,14 +307,20 @@ void Session::OnError(const local::Error& message) {
   } else if (answers != 0 && answers == await_sequence_ && !await_answered_) {
     await_text_ = failure.text;
     await_answered_ = true;
+  } else if (Operation* operation = Answered(answers)) {
+    EndOperation(*operation, std::move(failure));
   } else {
-    for (auto& [id, operation] : operations_) {
-      const bool mine = answers == operation.submit_sequence || answers == operation.query_sequence;
-      if (answers == 0 || !mine || operation.ended()) continue;
-      return EndOperation(operation, std::move(failure));
-    }
     notice_ = std::move(failure);
   }
+  if (ends) Retry(told);
+}
+
+Operation* Session::Answered(uint64_t sequence) {
+  for (auto& [id, operation] : operations_) {
+    const bool mine = sequence == operation.submit_sequence || sequence == operation.query_sequence;
+    if (sequence != 0 && mine && !operation.ended()) return &operation;
+  }
+  return nullptr;
 }
 
 void Session::Retry(Failure failure) {

@@ -242,6 +242,7 @@ void Session::TellApplied() {
     Progress& progress = progress_[fragment];
     if (progress.base_round < 0 || progress.stale || progress.told_round == progress.base_round)
       continue;
+    if (progress.op != 0) continue;  // its submission named the base; Applied would end it
     local::Applied message{};
     message.fragment = fragment;
     message.round = progress.base_round;

@@ -124,6 +124,7 @@ BY_NUMBER = {
     24: ProtocolError, 25: OutOfMemory, 26: Timeout, 27: InitRefused, 28: InternalError, 29: Draining,
     64: Interrupted, 65: InvalidCall,
 }
+NUMBERS = {kind: number for number, kind in BY_NUMBER.items()}
 _BY_CODE = {kind.code: kind for kind in list(BY_NUMBER.values()) + [LibraryMissing]}
 
 

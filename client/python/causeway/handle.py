@@ -15,6 +15,7 @@ from . import errors
 log = logging.getLogger("causeway")
 
 _SLICE_MS = 1000  # one wait inside the library
+_REFUSED_S = 0.05  # between tries where a gateway answers at once that it is not ready
 
 
 class Result:
@@ -87,11 +88,12 @@ class Handle:
                     return c.check(call(slice_ms))
                 except errors.Interrupted:
                     pass  # Python has run its handler, or does so now
-                except (errors.Timeout, errors.Stalled, errors.GatewayLost, errors.NotReady) as problem:
+                except (errors.Timeout, errors.Stalled, errors.GatewayLost, errors.NotReady,
+                        errors.Draining) as problem:
                     if left is not None and left <= 0:
                         raise
-                    if isinstance(problem, errors.NotReady):
-                        time.sleep(0.05)
+                    if isinstance(problem, (errors.NotReady, errors.Draining)):
+                        time.sleep(_REFUSED_S)
                 if self.tick is not None:
                     self.tick()
                 now = time.monotonic()
@@ -157,15 +159,16 @@ class Handle:
                                    base_round=c.BASE_CURRENT, weight=weight,
                                    apply_replace=1 if replace else 0)
         op = c.u64()
-        while True:
+
+        def attempt(slice_ms):
             code = self._library.cw_submit(self._handle, ctypes.byref(submission), slices, len(slices),
                                            ctypes.byref(op))
-            try:
-                c.check(code)
-                return op.value
-            except errors.GatewayLost:
-                log.warning("fragment %d: the gateway is away; reconnecting", fragment)
-                self.reconnect()
+            if code == errors.NUMBERS[errors.GatewayLost]:
+                self._library.cw_reconnect(self._handle, slice_ms)
+            return code
+
+        self._wait(attempt, self.wait_timeout_s, f"fragment {fragment}: submitting")
+        return op.value
 
     def reconnect(self):
         self._wait(lambda ms: self._library.cw_reconnect(self._handle, ms), self.wait_timeout_s,

@@ -262,6 +262,23 @@ TEST_CASE("a failed operation tells who and which tensor, and frees its fragment
   REQUIRE(trainer.Submit(&op) == CW_OK);
 }
 
+TEST_CASE("codes that this version does not know, or that no gateway may say, become INTERNAL") {
+  for (int code : {0, 6, 64, 65, 999}) {
+    INFO("code " << code);
+    TemporaryDirectory directory;
+    Options options;
+    options.hold = true;
+    FakeGateway gateway(directory.path(), options);
+    Trainer trainer(gateway.socket());
+    trainer.Start();
+    uint64_t op = 0;
+    REQUIRE(trainer.Submit(&op) == CW_OK);
+    gateway.SendFailed(1, static_cast<local::Code>(code));
+    cw_result result = NewResult();
+    REQUIRE(cw_wait(trainer.handle, op, 20'000, &result) == CW_INTERNAL);
+  }
+}
+
 TEST_CASE("a fatal error ends the session: every later call answers it") {
   TemporaryDirectory directory;
   Options options;

@@ -282,5 +282,39 @@ TEST_CASE("opening waits for a gateway that starts, within its time-out") {
   REQUIRE(std::string(LastError().text).find("4711") != std::string::npos);
 }
 
+TEST_CASE("a gateway that shuts down ends connections, not trainers") {
+  Scene scene;
+  uint64_t op = 0;
+  scene.trainer.Add(1);
+  REQUIRE(scene.trainer.Submit(&op) == CW_OK);
+  scene.gateway.SendError(0, local::Code::kDraining, true, true, "", "shutting down");
+  scene.RequireLost(op);
+  int refusals = 0;
+  scene.gateway.SetHook([&](size_t, const fake::Received& message) {
+    if (message.type != Type::kHello || refusals++ > 1) return false;
+    scene.gateway.SendError(message.As<local::Header>().sequence, local::Code::kDraining, true,
+                            true, "", "the daemon is shutting down");
+    return true;
+  });
+  REQUIRE(cw_reconnect(scene.trainer.handle, 20'000) == CW_OK);
+  REQUIRE(refusals > 2);
+  scene.gateway.Release();
+  scene.trainer.ApplyAndTell(op);
+  REQUIRE(scene.gateway.Count(Type::kSubmit) == 1);
+}
+
+TEST_CASE("after resuming, only fragments without an operation are reported applied") {
+  Scene scene;
+  uint64_t op = 0;
+  REQUIRE(scene.trainer.Submit(&op) == CW_OK);
+  scene.gateway.Disconnect();
+  scene.RequireLost(op);
+  REQUIRE(cw_reconnect(scene.trainer.handle, 20'000) == CW_OK);
+  REQUIRE(scene.gateway.WaitCount(Type::kQuery, 1));
+  scene.gateway.Release();
+  REQUIRE(scene.trainer.Wait(op).state == CW_STATE_COMMITTED);
+  REQUIRE(scene.gateway.Count(Type::kApplied) == 0);
+}
+
 }  // namespace
 }  // namespace causeway::test

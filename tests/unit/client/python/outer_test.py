@@ -1,6 +1,7 @@
 """Training in rounds through the real library against the fake gateway."""
 
 import copy
+import threading
 import unittest
 
 import torch
@@ -10,9 +11,13 @@ from causeway import tensors
 from support import APPLIED, JOIN, SUBMIT, Gateway, together
 
 
+_building = threading.Lock()  # torch has one random generator for all threads
+
+
 def network(seed, tied=False):
-    torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 6))
+    with _building:
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 6))
     if tied:
         model[2].weight = model[0].weight
     return model
