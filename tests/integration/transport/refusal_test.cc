@@ -109,7 +109,7 @@ TEST_CASE("when both sides dial, one link remains: the lower name's") {
     REQUIRE(tokyo.WaitLanes("paris", 4));
     // Well past the grace of the higher name.
     const int progress = paris.recorder.notes().progress;
-    REQUIRE(paris.recorder.Wait([&](const Notes& n) { return n.progress > progress + 20; }));
+    REQUIRE(paris.recorder.Wait([&](const Notes& n) { return n.progress > progress + 8; }));
     CHECK(paris.Peer("tokyo").state == PeerState::kUp);
     CHECK(paris.Peer("tokyo").links == tokyo.Peer("paris").links);
     if (paris.Peer("tokyo").links == 1) CHECK(paris.Peer("tokyo").dialled_here);
