@@ -92,7 +92,7 @@ def line_chart(title, series, x_label, y_label, x_logarithmic=False, y_range=Non
     y = Scale(y_low, y_high, HEIGHT - BOTTOM, TOP)
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
     clip = "clip-" + "".join(c for c in title.lower() if c.isalpha())
-    parts.append(f'<clipPath id="{clip}"><rect x="{LEFT}" y="{TOP}" width="{WIDTH - RIGHT - LEFT}" '
+    parts.append(f'<clipPath id="{clip}"><rect x="{LEFT}" y="{TOP}" width="{WIDTH - RIGHT - LEFT + 5}" '
                  f'height="{HEIGHT - BOTTOM - TOP}"/></clipPath>')
     parts += axes(x, y, x_label, y_label, x_text, y_text)
     if reference and y_low <= reference[0] <= y_high:

@@ -9,7 +9,7 @@ import plan
 
 REDRAW_S = 0.25
 PLAIN_S = 5
-STATUS_S = 1
+STATUS_S = 2
 RATE_WINDOW_S = 1
 SPARKS = " ▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24

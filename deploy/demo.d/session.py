@@ -93,7 +93,7 @@ def setting(records, options):
 
 def document(records, options, details):
     identical = all(record["identical"] for record in records)
-    expected = ("exchange hidden behind training" if details["overlapped"] else
+    expected = ("of the time computing; the exchange hides behind it" if details["overlapped"] else
                 f"of the time computing; {100 * details['compute_use_expected']:.1f} % is possible")
     return {
         "title": "Two clusters, one model, a slow link",
