@@ -30,6 +30,7 @@ void Candidate::Start(bool founding) {
   accepted_ = {};
   own_promise_counted_ = false;
   rollback_wanted_ = false;
+  undecided_.clear();
   targets_.assign(clusters, 0);
   for (size_t id = 0; id < clusters; ++id) {
     targets_[id] = context_.peers[static_cast<ClusterId>(id)].incarnation;
@@ -107,6 +108,7 @@ void Candidate::TryDecide() {
   const bool automatic = context_.config.rollback == RollbackPolicy::kAuto && all;
   candidacy_.may_roll_back = context_.rollback_approved || automatic;
   Verdict verdict = Decide(context_.config, candidacy_);
+  undecided_ = verdict.reason;
   if (verdict.kind == Verdict::Kind::kRecord) {
     rollback_wanted_ = false;
     Propose(verdict.record);
@@ -240,7 +242,9 @@ void Candidate::OnTick() {
   if (stage_ == Stage::kIdle) return;
   if (stage_ == Stage::kPreparing) TryDecide();
   if (stage_ != Stage::kIdle && context_.now - started_ > context_.config.peer_timeout) {
-    GiveUp(stage_ == Stage::kPreparing ? "too few promises" : "not all members accepted");
+    GiveUp(stage_ == Stage::kInstalling ? "not all members accepted"
+           : undecided_.empty()         ? "too few promises"
+                                        : undecided_);
   }
 }
 

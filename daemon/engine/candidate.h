@@ -66,6 +66,7 @@ class Candidate {
   bool own_promise_counted_ = false;
   ClusterSet accepted_;
   bool rollback_wanted_ = false;
+  std::string undecided_;  // why the promises so far do not suffice
 };
 
 }  // namespace causeway::engine

@@ -64,7 +64,8 @@ void Liveness::OnTick() {
   if (candidate_.Running() || context_.now < candidate_.not_before()) return;
   if (context_.now - suspects_since_ < patience_) return;
   grants_.Insert(context_.self());
-  if (record.electorate.IsQuorum(grants_)) {
+  if (record.electorate.IsQuorum(grants_) ||
+      context_.config.Planted(PlantedFault::kCommitWithoutQuorum)) {
     grants_ = {};
     suspects_since_ = context_.now;
     patience_ = Patience();

@@ -111,6 +111,7 @@ class Rounds {
   void WithdrawIfOrphaned(FragmentId id);
   void ApplyWithdraw(Open& open, ClusterId from, const Withdraw& body);
   void LeadCut(FragmentId id);
+  void SendCut(FragmentId id, ClusterSet named);
   bool CutDue(const Open& open) const;
   void ApplyCut(FragmentId id, const Cut& cut);
   void Reduce(FragmentId id);

@@ -54,8 +54,12 @@ void Rounds::LeadCut(FragmentId id) {
   Open& open = open_[id];
   if (!context_.Leader()) return;
   const bool completed = open.completed && *open.completed >= open.attempt;
-  if (completed && !open.withdraw_held &&
-      !context_.config.Planted(PlantedFault::kCutAfterComplete)) {
+  if (completed && !open.withdraw_held) {
+    // An attempt that the leader completed may be committed somewhere: nothing may follow it.
+    if (context_.config.Planted(PlantedFault::kCutAfterComplete) &&
+        context_.now - open.opened > context_.config.HeartbeatInterval()) {
+      SendCut(id, open.contributors - ClusterSet(open.contributors.bits() & 1));
+    }
     return;
   }
   if (!CutDue(open)) return;
@@ -65,6 +69,11 @@ void Rounds::LeadCut(FragmentId id) {
   // Nobody is left. Without a waiting operation there is no hurry: the round stays open.
   if (named.Empty() && (open.ready.Empty() || !open.withdraw_held)) return;
   if (named == open.contributors && !open.withdraw_held) return;
+  SendCut(id, named);
+}
+
+void Rounds::SendCut(FragmentId id, ClusterSet named) {
+  Open& open = open_[id];
   Cut cut{id, open.round, open.attempt + 1, {}};
   for (ClusterId cluster : named) cut.contributors.push_back(open.parts[cluster]);
   ApplyCut(id, cut);

@@ -103,7 +103,8 @@ void Rounds::CommitSent(FragmentId id) {
   Open& open = open_[id];
   const CommitRecord record = open.sent->record;
   const Standing& standing = ledger_[id];
-  if (context_.frozen || context_.stopped || !standing.holds) return;
+  const bool frozen = context_.frozen && !context_.config.Planted(PlantedFault::kSkipFence);
+  if (frozen || context_.stopped || !standing.holds) return;
   if (record.state.lineage != standing.committed.lineage ||
       record.previous_chain != standing.committed.chain) {
     return;

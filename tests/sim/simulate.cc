@@ -1,18 +1,23 @@
 // tests/sim/run: seeded histories of the round engine. `--seed N --trace` prints one of them.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <optional>
 #include <string>
 
 #include "tests/sim/world.h"
 
 namespace {
 
+#ifdef CAUSEWAY_ENGINE_FAULTS
+constexpr uint64_t kFaults = static_cast<uint64_t>(causeway::engine::PlantedFault::kCount);
+#endif
+
 struct Arguments {
   uint64_t seed = 1;
   uint64_t seeds = 1;
   int clusters = 0;
   bool trace = false;
+  std::optional<uint64_t> fault;  // only in the build with planted bugs
 };
 
 void Usage() {
@@ -42,6 +47,10 @@ bool Parse(int argc, char** argv, Arguments* out) {
       out->seeds = value;
     } else if (name == "--clusters" && value >= 1 && value <= causeway::engine::kClustersMax) {
       out->clusters = static_cast<int>(value);
+#ifdef CAUSEWAY_ENGINE_FAULTS
+    } else if (name == "--fault" && value < kFaults) {
+      out->fault = value;
+#endif
     } else {
       return false;
     }
@@ -70,6 +79,9 @@ int main(int argc, char** argv) {
     options.seed = seed;
     options.clusters = arguments.clusters;
     options.trace = arguments.trace;
+#ifdef CAUSEWAY_ENGINE_FAULTS
+    if (arguments.fault) options.faults.set(*arguments.fault);
+#endif
     causeway::sim::World world(options);
     const causeway::sim::Outcome outcome = world.Run();
     if (!outcome.violation.empty()) {
