@@ -192,6 +192,11 @@ trainers::Terms Run::TermsOf() const {
 }
 
 void Run::OnOffer(trainers::Session& session, uint64_t sequence) {
+  if (trainer_->announced) {  // a resumed session that has not seen the answer
+    trainer_->ready = false;
+    MaybeReady();
+    return;
+  }
   trainer_->offered = true;
   if (!HasOuterRule(config_)) {
     AnnounceTrainer(NoParameters());
