@@ -62,6 +62,7 @@ class FieldReader {
       if (position_ >= bytes_.size()) return Bad("ends inside a number");
       const uint8_t byte = bytes_[position_++];
       if (shift == 63 && byte > 1) return Bad("number above 64 bits");
+      if (shift > 0 && byte == 0) return Bad("number longer than needed");
       value |= static_cast<uint64_t>(byte & 0x7f) << shift;
       if ((byte & 0x80) == 0) return absl::OkStatus();
     }
@@ -136,6 +137,9 @@ class OnceReader {
     if (span.size() > kNameBytesMax) {
       return Bad(absl::StrCat("name of ", span.size(), " bytes in field ", reader_.field(),
                               ", limit ", kNameBytesMax));
+    }
+    for (uint8_t byte : span) {
+      if (byte <= ' ' || byte > '~') return Bad("name that is not printable ASCII");
     }
     value.assign(reinterpret_cast<const char*>(span.data()), span.size());
     return absl::OkStatus();

@@ -170,6 +170,9 @@ TEST_CASE("forged and malformed frames are refused by name") {
   CheckRefused(
       with([](ChunkHeader& h) { h.epoch.candidate = std::string(kNameBytesMax + 1, 'r'); }),
       "name of 129");
+  CheckRefused(with([](ChunkHeader& h) { h.run = "two\nlines"; }), "printable ASCII");
+  CheckRefused(with([](ChunkHeader& h) { h.epoch.candidate = "\xc3\xa9"; }), "printable ASCII");
+  CheckRefused(chunk_with(std::string("\x70\x81\x00", 3)), "longer than needed");
   CheckRefused(with([](ChunkHeader& h) { h.run.clear(); }), "without a run");
   CheckRefused(with([](ChunkHeader& h) { h.kind = static_cast<ChunkKind>(9); }), "chunk kind 9");
   CheckRefused(with([](ChunkHeader& h) { h.kind = static_cast<ChunkKind>(0); }), "without a kind");
