@@ -111,6 +111,7 @@ class WanLink:
         problem = missing_requirements()
         if problem:
             raise LinkError(problem)
+        clean()  # what a killed owner left
         try:
             self._open()
         except BaseException:
