@@ -82,6 +82,7 @@ void Run::Reset() {
   refused_.reset();
   failure_.clear();
   details_.clear();
+  fetches_.clear();
   around_.loop->Cancel(detail_timer_);
   detail_timer_ = 0;
   ++engine_incarnation_;
@@ -177,6 +178,20 @@ void Run::Do(const engine::ReleaseRetained& action) {
 }
 
 void Run::Do(const engine::FetchState& action) {
+  fetches_[action.fragment] = action;
+  StartFetches();
+}
+
+// A gateway that has restarted knows nothing of the tensors until its trainer joins. A state that
+// has passed by then is refused by its donor, and the engine asks for a newer one.
+void Run::StartFetches() {
+  if (!exchange_) return;
+  for (const auto& [fragment, action] : std::exchange(fetches_, {})) {
+    if (fragment < exchange_->size()) Fetch(action);
+  }
+}
+
+void Run::Fetch(const engine::FetchState& action) {
   around_.log->Info(event::kStateFetched,
                     {{"run", name()},
                      {"fragment", action.fragment},
@@ -255,9 +270,9 @@ void Run::Do(const engine::Fenced& action) {
 }
 
 void Run::Do(const engine::RollbackNeeded& action) {
-  stall_reason_ = absl::StrCat(
-      "every holder of the newest commits is gone; waiting for ", Awaited(action.missing),
-      "; `causeway run forget ", name(), "` on every gateway begins anew from the seed's trainer");
+  stall_reason_ = absl::StrCat("every holder of the newest commits is gone; waiting for ",
+                               Awaited(action.missing), "; `causeway run forget ", name(),
+                               "` on every gateway begins anew from the seed's trainer");
   around_.log->Error(event::kRunStalled, {{"run", name()}, {"missing", Awaited(action.missing)}},
                      stall_reason_);
 }

@@ -119,6 +119,8 @@ class Run final : private exchange::ExchangeListener {
 
   // ---- joining
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
+  void StartFetches();
+  void Fetch(const engine::FetchState& action);
   std::optional<trainers::Problem> CheckJoin(const trainers::JoinRequest& request,
                                              const schema::Schema& schema) const;
   trainers::Terms TermsOf() const;
@@ -165,6 +167,8 @@ class Run final : private exchange::ExchangeListener {
   std::shared_ptr<outer::OuterState> outer_;           // shared with tasks on workers
   std::unique_ptr<exchange::Exchange> exchange_;
   std::vector<bool> adopted_;  // by fragment: a value of the run is here
+  // Fetches that the engine asked for before a trainer has said what the tensors are.
+  std::map<engine::FragmentId, engine::FetchState> fetches_;
 
   std::optional<LocalTrainer> trainer_;
   bool checking_ready_ = false;

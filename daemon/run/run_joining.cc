@@ -70,11 +70,15 @@ std::optional<trainers::Problem> Run::CheckJoin(const trainers::JoinRequest& req
                                 " in this gateway's configuration, ", request.local_steps,
                                 " asked by the trainer"));
   }
-  if (schema_ && schema_->digest() != schema.digest() && rounds_committed_ > 0) {
-    const std::vector<std::string> ours = schema_->Lines();
-    return Refusal(local::Code::kSchema,
-                   absl::StrCat("run '", name(), "': the schema differs from the run's: ",
-                                schema::FirstDifference(ours, schema.Lines(), "this trainer")));
+  const std::optional<engine::Record> record = engine_->Snapshot().record;
+  if (record && record->schema != schema.digest()) {
+    std::string text = absl::StrCat("run '", name(), "' was founded with another schema");
+    if (schema_ && schema_->digest() == record->schema) {
+      const std::vector<std::string> ours = schema_->Lines();
+      absl::StrAppend(&text, ": ", schema::FirstDifference(ours, schema.Lines(), "this trainer"));
+    }
+    absl::StrAppend(&text, "; `causeway run forget ", name(), "` on every gateway begins it anew");
+    return Refusal(local::Code::kSchema, text);
   }
   return std::nullopt;
 }
@@ -94,6 +98,7 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
                                 std::string(built.message())));
       return;
     }
+    StartFetches();
   }
   trainer_->init = request.init;
   trainer_->joined = true;
