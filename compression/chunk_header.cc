@@ -79,6 +79,7 @@ ChunkLayout LayoutOf(CodecKind kind, uint32_t block, uint32_t n) {
 }
 
 ScaleType ScaleTypeOf(const CodecSpec& spec) {
+  if (spec.kind == CodecKind::kCosine) return ScaleType::kNormAngle;
   if (spec.value_bits != 0) return spec.value_bits == 2 ? ScaleType::kBf16Pair : ScaleType::kBf16;
   switch (Traits(spec.kind).scale_bits) {
     case 8:

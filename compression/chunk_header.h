@@ -23,9 +23,10 @@ inline constexpr uint16_t kFlagsKnown = 15;
 // What the scale plane holds.
 enum class ScaleType : uint8_t {
   kNone = 0,
-  kBf16 = 1,      // one bf16 a block
-  kE8m0 = 2,      // one exponent byte a block
-  kBf16Pair = 3,  // two bf16 a block
+  kBf16 = 1,       // one bf16 a block
+  kE8m0 = 2,       // one exponent byte a block
+  kBf16Pair = 3,   // two bf16 a block
+  kNormAngle = 4,  // a bf16 norm and a 16-bit angle a block
 };
 
 struct ChunkHeader {

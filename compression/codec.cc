@@ -122,9 +122,35 @@ absl::Status CheckScales(const ScaleLimits& limits, absl::Span<const uint8_t> sc
 
 }  // namespace
 
+namespace {
+
+// A block's largest value is below 2^112, so its norm over 4096 elements is at most 2^118.
+constexpr uint16_t kCosineNormMax = 0x7a80;
+constexpr uint16_t kCosineAngleMax = 32767;
+
+absl::Status CheckNormAngles(const ScaleLimits& limits, absl::Span<const uint8_t> plane,
+                             uint32_t used, bool* nonfinite) {
+  for (uint32_t at = 0; at < used; at += 4) {
+    uint16_t fields[2];
+    std::memcpy(fields, plane.data() + at, 4);
+    if (fields[1] > kCosineAngleMax ||
+        (fields[0] > limits.largest && fields[0] != limits.nonfinite)) {
+      return absl::InvalidArgumentError(absl::StrCat("chunk: norm ", fields[0], " or angle ",
+                                                     fields[1], " of block ", at / 4,
+                                                     " is not legal"));
+    }
+    *nonfinite = *nonfinite || fields[0] == limits.nonfinite;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckScalePlane(CodecKind kind, absl::Span<const uint8_t> plane, uint32_t used,
                              bool* nonfinite) {
   if (!PaddingIsZero(plane, used)) return absl::InvalidArgumentError("chunk: padding is not zero");
+  if (kind == CodecKind::kCosine)
+    return CheckNormAngles(ScaleLimitsOf(kind), plane, used, nonfinite);
   if (Traits(kind).scale_bits == 8) {
     return CheckScales<uint8_t>(ScaleLimitsOf(kind), plane, used, nonfinite);
   }
@@ -194,13 +220,19 @@ bool EncodePlanes(const KernelTable& kernels, const CodecSpec& spec, const Encod
   return nonfinite;
 }
 
+// n > 0.
 bool CastNonFinite(CodecKind kind, absl::Span<const uint8_t> codes, uint32_t n) {
   const KernelTable& kernels = ActiveKernels();
-  if (kind == CodecKind::kFp32) {
-    return kernels.largest_magnitude_32(codes.data(), n) >= math::kInfBits;
+  switch (kind) {
+    case CodecKind::kFp32:
+      return kernels.largest_magnitude_32(codes.data(), n) >= math::kInfBits;
+    case CodecKind::kFp16:
+      return kernels.largest_magnitude_16(codes.data(), n) >= 0x7c00u;
+    case CodecKind::kBf16:
+      return kernels.largest_magnitude_16(codes.data(), n) >= 0x7f80u;
+    default:  // the planes: exponents come first
+      return std::memchr(codes.data(), 0xff, n) != nullptr;
   }
-  return kernels.largest_magnitude_16(codes.data(), n) >=
-         (kind == CodecKind::kBf16 ? 0x7f80u : 0x7c00u);
 }
 
 absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
@@ -212,7 +244,7 @@ absl::Status CheckPlanes(const CodecSpec& expected, const ChunkLayout& layout,
   }
   bool nonfinite = false;
   if (expected.block == 0) {
-    nonfinite = CastNonFinite(expected.kind, codes, header.n);
+    nonfinite = header.n > 0 && CastNonFinite(expected.kind, codes, header.n);
   } else {
     absl::Status status =
         CheckScalePlane(expected.kind, scales, layout.scale_bytes_used, &nonfinite);
@@ -266,10 +298,11 @@ ScaleLimits LimitsByMagnitude(uint16_t nonfinite) {
 }  // namespace
 
 uint32_t NonFiniteBits(const CodecSpec& spec) {
-  if (spec.kind == CodecKind::kSign || spec.kind == CodecKind::kTwoBit || spec.value_bits == 2) {
+  if (spec.kind == CodecKind::kSign || spec.kind == CodecKind::kTwoBit ||
+      spec.kind == CodecKind::kCosine || spec.value_bits == 2) {
     return math::kMeanHugeBits;
   }
-  return spec.block == 0 && !IsSparse(spec.kind) ? math::kInfBits : math::kHugeBits;
+  return spec.block == 0 && spec.value_bits == 0 ? math::kInfBits : math::kHugeBits;
 }
 
 ScaleLimits ScaleLimitsOf(CodecKind kind) {
@@ -287,6 +320,8 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
       return LimitsByMagnitude<math::Mxfp4Code>(255);
     case CodecKind::kE3m0:
       return LimitsByMagnitude<math::E3m0Code>(kNan);
+    case CodecKind::kCosine:
+      return {1, kCosineNormMax, kNan};
     case CodecKind::kTwoBit:
     case CodecKind::kSign:
       return {0, math::ToBf16(math::FromBits(math::kMeanHugeBits)), kNan};
@@ -295,6 +330,9 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
     case CodecKind::kFp16:
     case CodecKind::kTopK:
     case CodecKind::kBlockTopK:
+    case CodecKind::kBf16Planes:
+    case CodecKind::kFp32Planes:
+    case CodecKind::kPatch:
       break;
   }
   assert(false);

@@ -44,8 +44,12 @@ enum class CodecKind : uint8_t {
   kSign = 10,
   kTopK = 11,
   kBlockTopK = 12,
+  kBf16Planes = 13,
+  kFp32Planes = 14,
+  kCosine = 15,
+  kPatch = 16,
 };
-inline constexpr int kCodecKinds = 13;
+inline constexpr int kCodecKinds = 17;
 
 // Element types of tensors, of snapshots and of residuals. Ids on the wire.
 enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2, kInt32 = 3, kInt64 = 4 };

@@ -16,7 +16,7 @@ void DecodeAccumulateWith(const KernelTable& kernels, absl::Span<const uint8_t> 
 
 // True for codecs whose chunks sparse.h makes.
 constexpr bool IsSparse(CodecKind kind) {
-  return kind == CodecKind::kTopK || kind == CodecKind::kBlockTopK;
+  return kind == CodecKind::kTopK || kind == CodecKind::kBlockTopK || kind == CodecKind::kPatch;
 }
 
 // Magnitudes whose bits are at least this count as non-finite.

@@ -30,6 +30,10 @@ constexpr std::array<CodecTraits, kCodecKinds> kTraits = {{
     {"sign", 256, 1, 16, false, true, kScaleSlack},
     {"topk", 0, 0, 0, false, true, 1.0},
     {"btopk", 4096, 0, 0, false, true, 1.0},
+    {"bf16x", 0, 16, 0, false, true, 1.0 / 256},
+    {"fp32x", 0, 32, 0, false, false, 0.0},
+    {"cosine", 256, 4, 32, false, true, 0.13},
+    {"patch", 0, 0, 0, false, true, 1.0},
 }};
 
 std::string KnownNames() {
@@ -100,7 +104,11 @@ absl::Status ValidateBlock(const CodecSpec& spec, const CodecTraits& traits) {
 }
 
 absl::Status ValidateSparse(const CodecSpec& spec, const CodecTraits& traits) {
-  if (!IsSparse(spec.kind)) {
+  if (spec.kind == CodecKind::kPatch && spec.entropy) {
+    return absl::InvalidArgumentError(
+        "codec patch codes its indices itself: option zstd does not apply");
+  }
+  if (spec.kind != CodecKind::kTopK && spec.kind != CodecKind::kBlockTopK) {
     if (spec.keep == 0 && spec.value_bits == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("codec ", traits.name, " sends every value: options kN and vN do not apply"));

@@ -22,6 +22,7 @@ constexpr uint32_t kHistogramBins = 2048;  // sign-free bits >> 20: exponent and
 constexpr uint32_t kPermyriad = 10000;
 
 CodecKind ValueKind(const CodecSpec& spec) {
+  if (spec.kind == CodecKind::kPatch) return CodecKind::kBf16;
   return spec.value_bits == 2 ? CodecKind::kTwoBit : CodecKind::kInt4;
 }
 
@@ -39,13 +40,15 @@ struct SparseLayout {
   uint32_t blocks;       // btopk: blocks of the chunk
 };
 
-SparseLayout LayoutOfSparse(const CodecSpec& spec, uint32_t n) {
+SparseLayout LayoutOfSparse(const CodecSpec& spec, uint32_t n, uint32_t count) {
   SparseLayout layout = {};
   layout.value_kind = ValueKind(spec);
   layout.by_block = spec.kind == CodecKind::kBlockTopK;
-  layout.count = SparseCount(spec, n);
+  layout.count = count;
   layout.blocks = layout.by_block ? (n + spec.block - 1) / spec.block : 0;
-  layout.value_block = layout.by_block ? spec.keep : kValueBlock;
+  layout.value_block = layout.by_block                  ? spec.keep
+                       : spec.kind == CodecKind::kPatch ? 1
+                                                        : kValueBlock;
   const CodecTraits& traits = Traits(layout.value_kind);
   const uint32_t value_blocks = (layout.count + layout.value_block - 1) / layout.value_block;
   layout.value_scale_bytes = value_blocks * traits.scale_bits / 8;
@@ -119,6 +122,34 @@ void StoreSparseResidual(const KernelTable& kernels, const EncodeInput& input, u
   }
 }
 
+// Values whose going missing would be seen in bf16 parameters: bf16(base - v) differs from
+// bf16(base).
+void SelectVisible(const EncodeInput& input, absl::Span<const float> values,
+                   std::vector<uint32_t>* indices) {
+  for (uint32_t i = 0; i < input.n; ++i) {
+    const float before = input.base == nullptr ? 0.0f : input.base[i];
+    if (math::ToBf16(before - values[i]) != math::ToBf16(before)) indices->push_back(i);
+  }
+}
+
+std::vector<uint32_t> Select(const CodecSpec& spec, const EncodeInput& input,
+                             absl::Span<const float> values) {
+  std::vector<uint32_t> indices;
+  switch (spec.kind) {
+    case CodecKind::kPatch:
+      SelectVisible(input, values, &indices);
+      break;
+    case CodecKind::kBlockTopK:
+      for (uint32_t begin = 0; begin < values.size(); begin += spec.block) {
+        SelectLargest(values.subspan(begin, spec.block), spec.keep, begin, &indices);
+      }
+      break;
+    default:
+      SelectLargest(values, SparseCount(spec, input.n), 0, &indices);
+  }
+  return indices;
+}
+
 bool CountHuge(absl::Span<const float> values, uint32_t limit, EncodeStats* stats) {
   const size_t first = stats->nonfinite;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -157,6 +188,19 @@ uint32_t PlaceWhole(uint32_t n, absl::Span<const uint32_t> indices,
   return static_cast<uint32_t>(kPreambleBytes + index_bytes.size() + codes.size());
 }
 
+// Number of kept values: agreed, or for patch what the chunk says. False when it says the
+// impossible.
+bool CountOf(const CodecSpec& spec, uint32_t n, absl::Span<const uint8_t> plane, uint32_t* count) {
+  *count = SparseCount(spec, n);
+  if (spec.kind == CodecKind::kBlockTopK) return true;
+  if (plane.size() < kPreambleBytes) return n == 0 && plane.empty();
+  uint32_t said;
+  std::memcpy(&said, plane.data(), sizeof(said));
+  const bool possible = spec.kind == CodecKind::kPatch ? said <= n : said == *count;
+  *count = possible ? said : *count;
+  return possible;
+}
+
 // What a chunk's planes say, with everything verified by CheckSparse or known to be so.
 struct SparseView {
   std::vector<uint32_t> indices;
@@ -183,7 +227,6 @@ bool ViewBlocks(const CodecSpec& spec, const SparseLayout& layout, absl::Span<co
 bool ViewWhole(const SparseLayout& layout, uint32_t n, absl::Span<const uint8_t> plane,
                SparseView* view) {
   uint32_t fields[4];
-  if (plane.size() < kPreambleBytes) return false;
   std::memcpy(fields, plane.data(), kPreambleBytes);
   if (fields[0] != layout.count || fields[1] > 1 || fields[3] != 0) return false;
   if (fields[2] > plane.size() ||
@@ -199,12 +242,23 @@ bool ViewWhole(const SparseLayout& layout, uint32_t n, absl::Span<const uint8_t>
                      absl::MakeSpan(view->indices));
 }
 
+bool ViewPlane(const CodecSpec& spec, const SparseLayout& layout, uint32_t n,
+               absl::Span<const uint8_t> plane, SparseView* view) {
+  if (n == 0) return plane.empty();
+  if (!layout.by_block) return ViewWhole(layout, n, plane, view);
+  const uint32_t used = layout.count / 2 * 3 + layout.value_code_bytes;
+  return plane.size() == PadTo(used, kPlaneAlignment) && PaddingIsZero(plane, used) &&
+         ViewBlocks(spec, layout, plane, view);
+}
+
 // The spec that a chunk's header stands for, as far as decoding needs it.
 CodecSpec SpecOfHeader(const ChunkHeader& header) {
   CodecSpec spec;
   spec.kind = static_cast<CodecKind>(header.codec);
   spec.block = header.log2_block == 0 ? 0 : static_cast<uint16_t>(1u << header.log2_block);
-  spec.value_bits = header.scale_type == static_cast<uint8_t>(ScaleType::kBf16Pair) ? 2 : 4;
+  if (spec.kind != CodecKind::kPatch) {
+    spec.value_bits = header.scale_type == static_cast<uint8_t>(ScaleType::kBf16Pair) ? 2 : 4;
+  }
   spec.keep = static_cast<uint16_t>(header.seed);
   return spec;
 }
@@ -212,13 +266,14 @@ CodecSpec SpecOfHeader(const ChunkHeader& header) {
 }  // namespace
 
 uint32_t SparseCount(const CodecSpec& spec, uint32_t n) {
+  if (spec.kind == CodecKind::kPatch) return n;
   if (spec.kind == CodecKind::kBlockTopK) return (n + spec.block - 1) / spec.block * spec.keep;
   return static_cast<uint32_t>((static_cast<uint64_t>(n) * spec.keep + kPermyriad - 1) /
                                kPermyriad);
 }
 
 size_t SparseSizeMax(const CodecSpec& spec, uint32_t n) {
-  const SparseLayout layout = LayoutOfSparse(spec, n);
+  const SparseLayout layout = LayoutOfSparse(spec, n, SparseCount(spec, n));
   const uint32_t index_bytes =
       layout.by_block ? layout.count / 2 * 3 : kPreambleBytes + (n + 7) / 8;
   return kChunkHeaderBytes + layout.scale_bytes +
@@ -227,27 +282,17 @@ size_t SparseSizeMax(const CodecSpec& spec, uint32_t n) {
 
 size_t EncodeSparse(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
                     absl::Span<uint8_t> out, EncodeStats* stats) {
-  const SparseLayout layout = LayoutOfSparse(spec, input.n);
   const uint32_t limit = NonFiniteBits(spec);
-  const uint32_t padded = layout.by_block ? layout.blocks * spec.block : input.n;
-  std::vector<float> values(padded, 0.0f);
+  const uint32_t block = spec.kind == CodecKind::kBlockTopK ? spec.block : 1;
+  std::vector<float> values((input.n + block - 1) / block * block, 0.0f);
   if (input.n > 0) kernels.gather(JobOf(spec, input, 0), input.n, values.data());
-  const absl::Span<const float> all(values);
   bool nonfinite = false;
   if (kernels.largest_magnitude_32(reinterpret_cast<const uint8_t*>(values.data()), input.n) >=
       limit) {
-    nonfinite = CountHuge(all.first(input.n), limit, stats);
+    nonfinite = CountHuge(absl::MakeConstSpan(values).first(input.n), limit, stats);
   }
-
-  std::vector<uint32_t> indices;
-  indices.reserve(layout.count);
-  if (layout.by_block) {
-    for (uint32_t b = 0; b < layout.blocks; ++b) {
-      SelectLargest(all.subspan(b * spec.block, spec.block), spec.keep, b * spec.block, &indices);
-    }
-  } else {
-    SelectLargest(all, layout.count, 0, &indices);
-  }
+  const std::vector<uint32_t> indices = Select(spec, input, values);
+  const SparseLayout layout = LayoutOfSparse(spec, input.n, static_cast<uint32_t>(indices.size()));
   std::vector<float> kept(indices.size());
   for (size_t k = 0; k < indices.size(); ++k) kept[k] = values[indices[k]];
   std::vector<float> lost;
@@ -276,7 +321,6 @@ size_t EncodeSparse(const KernelTable& kernels, const CodecSpec& spec, const Enc
 
 absl::Status CheckSparse(const CodecSpec& expected, uint32_t expected_n,
                          absl::Span<const uint8_t> bytes) {
-  const SparseLayout layout = LayoutOfSparse(expected, expected_n);
   if (bytes.size() < kChunkHeaderBytes || bytes.size() > SparseSizeMax(expected, expected_n)) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk: ", bytes.size(), " bytes where ", expected_n, " elements of ",
@@ -285,30 +329,29 @@ absl::Status CheckSparse(const CodecSpec& expected, uint32_t expected_n,
   const ChunkHeader header = ReadHeader(bytes.data());
   absl::Status status = CheckHeader(expected, expected_n, header);
   if (!status.ok()) return status;
-  if (header.scale_bytes != layout.scale_bytes ||
-      bytes.size() - kChunkHeaderBytes != uint64_t{header.scale_bytes} + header.code_bytes) {
+  if (bytes.size() - kChunkHeaderBytes != uint64_t{header.scale_bytes} + header.code_bytes) {
     return absl::InvalidArgumentError("chunk: plane sizes do not fit the chunk");
   }
   if (header.crc32c != ChunkCrc32c(bytes)) {
     return absl::DataLossError("chunk: crc32c differs; bytes were damaged on the way");
   }
-  const absl::Span<const uint8_t> scales = bytes.subspan(kChunkHeaderBytes, layout.scale_bytes);
-  const absl::Span<const uint8_t> plane = bytes.subspan(kChunkHeaderBytes + layout.scale_bytes);
-  bool nonfinite = false;
-  status = CheckScalePlane(layout.value_kind, scales, layout.value_scale_bytes, &nonfinite);
-  if (!status.ok()) return status;
+  const absl::Span<const uint8_t> scales = bytes.subspan(kChunkHeaderBytes, header.scale_bytes);
+  const absl::Span<const uint8_t> plane = bytes.subspan(kChunkHeaderBytes + header.scale_bytes);
+  uint32_t count = 0;
+  const bool counted = CountOf(expected, expected_n, plane, &count);
+  const SparseLayout layout = LayoutOfSparse(expected, expected_n, count);
   SparseView view;
-  bool fits = false;
-  if (expected_n == 0) {
-    fits = plane.empty();
-  } else if (layout.by_block) {
-    const uint32_t used = layout.count / 2 * 3 + layout.value_code_bytes;
-    fits = plane.size() == PadTo(used, kPlaneAlignment) && PaddingIsZero(plane, used) &&
-           ViewBlocks(expected, layout, plane, &view);
-  } else {
-    fits = ViewWhole(layout, expected_n, plane, &view);
+  if (!counted || header.scale_bytes != layout.scale_bytes ||
+      !ViewPlane(expected, layout, expected_n, plane, &view)) {
+    return absl::InvalidArgumentError("chunk: the index set is damaged or forged");
   }
-  if (!fits) return absl::InvalidArgumentError("chunk: the index set is damaged or forged");
+  bool nonfinite = false;
+  if (layout.value_kind == CodecKind::kBf16) {
+    nonfinite = ActiveKernels().largest_magnitude_16(view.codes.data(), count) >= 0x7f80u;
+  } else {
+    status = CheckScalePlane(layout.value_kind, scales, layout.value_scale_bytes, &nonfinite);
+    if (!status.ok()) return status;
+  }
   if (nonfinite != ((header.flags & kFlagNonFinite) != 0)) {
     return absl::InvalidArgumentError("chunk: the non-finite flag contradicts the contents");
   }
@@ -319,16 +362,16 @@ void DecodeSparse(const KernelTable& kernels, absl::Span<const uint8_t> bytes, b
                   float weight, float* out) {
   const ChunkHeader header = ReadHeader(bytes.data());
   const CodecSpec spec = SpecOfHeader(header);
-  const SparseLayout layout = LayoutOfSparse(spec, header.n);
   if (!accumulate) std::fill(out, out + header.n, 0.0f);
-  if (header.n == 0) return;
   const absl::Span<const uint8_t> plane =
-      bytes.subspan(kChunkHeaderBytes + layout.scale_bytes, header.code_bytes);
+      bytes.subspan(kChunkHeaderBytes + header.scale_bytes, header.code_bytes);
+  uint32_t count = 0;
+  const bool counted = CountOf(spec, header.n, plane, &count);
+  const SparseLayout layout = LayoutOfSparse(spec, header.n, count);
   SparseView view;
-  const bool fits = layout.by_block ? ViewBlocks(spec, layout, plane, &view)
-                                    : ViewWhole(layout, header.n, plane, &view);
+  const bool fits = counted && ViewPlane(spec, layout, header.n, plane, &view);
   assert(fits && "DecodeChunk before CheckChunk");
-  if (!fits) return;
+  if (!fits || count == 0) return;
   std::vector<float> kept(PadTo(layout.count, layout.value_block), 0.0f);
   if (accumulate) {
     for (size_t k = 0; k < view.indices.size(); ++k) {

@@ -21,8 +21,12 @@ using namespace math;  // the element arithmetic, by its short names
 //
 #include "compression/kernels/casts.inc"
 //
+#include "compression/kernels/planes.inc"
+//
 #include "compression/kernels/blocks.inc"
 #include "compression/kernels/means.inc"
+//
+#include "compression/kernels/cosine.inc"
 //
 #include "compression/kernels/checksums.inc"
 #include "compression/kernels/vectors.inc"
@@ -32,11 +36,13 @@ constexpr KernelTable kTable = {
     {EncodeCast<Fp32Cast>, EncodeCast<Bf16Cast>, EncodeCast<Fp16Cast>, EncodeBlocks<IntegerCode<8>>,
      EncodeBlocks<IntegerCode<4>>, EncodeBlocks<Nf4Code>, EncodeBlocks<Fp8Code>,
      EncodeBlocks<Mxfp4Code>, EncodeBlocks<E3m0Code>, EncodeMeans<TwoLevelCode>,
-     EncodeMeans<SignCode>, nullptr, nullptr},
+     EncodeMeans<SignCode>, nullptr, nullptr, EncodeSplit<Bf16Cast>, EncodeSplit<Fp32Cast>,
+     EncodeCosine, nullptr},
     {DecodeCast<Fp32Cast>, DecodeCast<Bf16Cast>, DecodeCast<Fp16Cast>, DecodeBlocks<IntegerCode<8>>,
      DecodeBlocks<IntegerCode<4>>, DecodeBlocks<Nf4Code>, DecodeBlocks<Fp8Code>,
      DecodeBlocks<Mxfp4Code>, DecodeBlocks<E3m0Code>, DecodeMeans<TwoLevelCode>,
-     DecodeMeans<SignCode>, nullptr, nullptr},
+     DecodeMeans<SignCode>, nullptr, nullptr, DecodeSplit<Bf16Cast>, DecodeSplit<Fp32Cast>,
+     DecodeCosine, nullptr},
     Gather,
     LargestMagnitude32,
     LargestMagnitude16,

@@ -187,9 +187,11 @@ int Main(int argc, char** argv) {
   for (absl::string_view threads : absl::StrSplit(text("threads", "1,2"), ',')) {
     Runner runner(&bench, UnitNamed(text("unit", "")), std::stoi(std::string(threads)),
                   std::stoi(text("repeats", "5")), &rows);
-    for (absl::string_view codec : absl::StrSplit(
-             text("codecs", "fp32,bf16,fp16,int8,int4,int4:b256,nf4,fp8,mxfp4,e3m0,2bit,sign"),
-             ',')) {
+    for (absl::string_view codec :
+         absl::StrSplit(text("codecs",
+                             "fp32,bf16,fp16,int8,int4,int4:b256,nf4,fp8,mxfp4,e3m0,2bit,cosine,"
+                             "sign,topk:k100,btopk"),
+                        ',')) {
       auto spec = CodecSpec::Parse(codec);
       if (!spec.ok()) {
         std::fprintf(stderr, "%s\n", std::string(spec.status().message()).c_str());

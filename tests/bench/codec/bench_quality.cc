@@ -109,7 +109,7 @@ int Main(int argc, char** argv) {
   std::string codecs = options.count("codecs") != 0
                            ? options["codecs"]
                            : "fp32,bf16,fp16,int8,int8:sr,fp8,int4,int4:b128,int4:b256,int4:sr,nf4,"
-                             "mxfp4,e3m0,2bit,sign";
+                             "mxfp4,e3m0,2bit,cosine,sign,topk:k100,btopk";
   JsonRows rows;
   for (absl::string_view codec : absl::StrSplit(codecs, ',')) {
     auto spec = CodecSpec::Parse(codec);

@@ -110,7 +110,8 @@ std::vector<CodecSpec> AllSpecs() {
                            "2bit:b32",   "2bit:b1024", "sign",
                            "sign:b32",   "topk",       "topk:k3000:v2",
                            "topk:k9000", "btopk",      "btopk:b128:k32:v4",
-                           "sign:b2048"}) {
+                           "bf16x",      "fp32x",      "cosine",
+                           "cosine:b64", "patch",      "sign:b2048"}) {
     specs.push_back(CodecSpec::Parse(text).value());
   }
   return specs;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "compression/block_math.h"
 #include "compression/codec_internal.h"
 #include "compression/index_set.h"
 #include "tests/unit/compression/samples.h"
@@ -62,6 +63,37 @@ TEST_CASE("what is not sent stays in the residual; non-finite values do not") {
     }
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("patch sends what bf16 parameters would show, and keeps the rest") {
+  const uint32_t n = 4000;
+  std::vector<float> base = samples::Noise(n, 6, 0.02);
+  std::vector<float> delta = samples::Noise(n, 7, 2e-5);
+  std::vector<float> snapshot(n), residual(n);
+  for (uint32_t i = 0; i < n; ++i) snapshot[i] = base[i] - delta[i];
+  CodecSpec spec = CodecSpec::Parse("patch:ef").value();
+  EncodeInput input;
+  input.base = base.data();
+  input.snapshot = snapshot.data();
+  input.residual_out = residual.data();
+  input.residual_dtype = DType::kFp32;
+  input.n = n;
+  EncodeStats stats;
+  std::vector<uint8_t> bytes(EncodedSizeMax(spec, n));
+  bytes.resize(EncodeChunk(spec, input, absl::MakeSpan(bytes), &stats));
+  REQUIRE(CheckChunk(spec, n, bytes) == absl::OkStatus());
+  std::vector<float> decoded = samples::Decode(bytes, n);
+  size_t sent = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const float value = base[i] - snapshot[i];
+    const bool visible = math::ToBf16(base[i] - value) != math::ToBf16(base[i]);
+    REQUIRE((decoded[i] != 0) == visible);
+    REQUIRE(residual[i] == value - decoded[i]);
+    sent += visible;
+  }
+  CHECK(sent > n / 20);
+  CHECK(sent < n);
+  CHECK(bytes.size() < 2 * n);  // smaller than bf16
 }
 
 TEST_CASE("a decayed residual is multiplied before it is added") {
