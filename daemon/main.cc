@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -82,7 +83,8 @@ int main(int argc, char** argv) {
   const causeway::config::ParseResult parsed = causeway::config::Parse(file);
   if (!parsed.ok()) {
     std::fputs(parsed.ErrorText().c_str(), stderr);
-    return kConfig;
+    if (parsed.read_errno == EACCES) return kPermission;
+    return parsed.read_errno != 0 ? kIo : kConfig;
   }
   observe::LogOptions options;
   options.journal = observe::StandardErrorIsJournal();

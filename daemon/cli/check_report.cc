@@ -68,7 +68,7 @@ std::string RunHead(const config::Run& run) {
 }
 
 std::string RunText(const config::Config& config, const config::Run& run, uint64_t parameters) {
-  const RunMemory memory = MemoryOf(run);
+  const RunMemory memory = MemoryOf(config, run);
   const auto budget = static_cast<uint64_t>(config.memory_bytes);
   Table table({"  PART", "BYTES/PARAMETER", "HOLDS"});
   for (const MemoryPart& part : memory.parts) {
@@ -97,14 +97,16 @@ void WriteDiagnostics(const std::vector<config::Diagnostic>& found, JsonWriter* 
 
 void WriteRun(const config::Config& config, const config::Run& run, uint64_t parameters,
               JsonWriter* json) {
-  const RunMemory memory = MemoryOf(run);
+  const RunMemory memory = MemoryOf(config, run);
   json->BeginObject().Key("name").String(run.name).Key("rule").String(RuleName(run.algorithm.rule));
   json->Key("codec").String(run.codec.kind).Key("memory").BeginObject();
   json->Key("parts").BeginArray();
   for (const MemoryPart& part : memory.parts) {
     json->BeginObject().Key("name").String(part.name).Key("what").String(part.what);
     json->Key("bytes_per_parameter").Number(part.bytes_per_parameter);
-    json->Key("bytes_fixed").Unsigned(part.bytes_fixed).EndObject();
+    json->Key("bytes_fixed").Unsigned(part.bytes_fixed);
+    if (part.bytes_max != MemoryPart{}.bytes_max) json->Key("bytes_max").Unsigned(part.bytes_max);
+    json->EndObject();
   }
   json->EndArray();
   json->Key("bytes_per_parameter").Number(memory.bytes_per_parameter);
@@ -119,7 +121,7 @@ void WriteRun(const config::Config& config, const config::Run& run, uint64_t par
 
 uint64_t TotalBytes(const config::Config& config, uint64_t parameters) {
   uint64_t total = 0;
-  for (const config::Run& run : config.runs) total += MemoryOf(run).Total(parameters);
+  for (const config::Run& run : config.runs) total += MemoryOf(config, run).Total(parameters);
   return total;
 }
 

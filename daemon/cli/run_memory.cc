@@ -2,14 +2,17 @@
 
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/codec.h"
+#include "daemon/config/scalars.h"
 #include "daemon/endpoint/memory_needed.h"
 
 namespace causeway::cli {
 namespace {
 
+constexpr uint64_t kParametersMax = uint64_t{1} << 42;  // as proto/local_protocol.h
 constexpr uint64_t kSampleElements = compression::kChunkElements;
 
 // Whole chunks, header and padding included.
@@ -18,31 +21,49 @@ double EncodedBytesPerElement(const compression::CodecSpec& spec) {
          compression::kChunkElements;
 }
 
-void AddExchange(const config::Run& run, const compression::CodecSpec& spec, RunMemory* memory) {
+// What open rounds hold besides the endpoint: daemon/run gives each peer a window of two rounds,
+// within a quarter of the budget for all of them.
+void AddExchange(const config::Config& config, const config::Run& run,
+                 const compression::CodecSpec& spec, RunMemory* memory) {
   const double encoded = EncodedBytesPerElement(spec);
   const size_t peers = run.clusters.size() - 1;
   if (peers == 0) return;
   memory->parts.push_back({"retained", "own encoded chunks, until the round is decided", encoded});
-  memory->parts.push_back({"received",
-                           absl::StrCat("encoded chunks of ", peers,
-                                        peers == 1 ? " peer" : " peers", ", until they are summed"),
-                           encoded * static_cast<double>(peers)});
+  MemoryPart received;
+  received.name = "received";
+  received.bytes_per_parameter = 2 * encoded * static_cast<double>(peers);
+  received.bytes_max = static_cast<uint64_t>(config.memory_bytes) / 4;
+  received.what = absl::StrCat("two rounds of ", peers, peers == 1 ? " peer" : " peers",
+                               ", encoded; never above ",
+                               config::FormatSizeBytes(static_cast<int64_t>(received.bytes_max)));
+  memory->parts.push_back(std::move(received));
 }
 
 }  // namespace
 
 uint64_t RunMemory::Total(uint64_t parameters) const {
-  return bytes_fixed +
-         static_cast<uint64_t>(std::ceil(bytes_per_parameter * static_cast<double>(parameters)));
+  uint64_t total = bytes_fixed;
+  for (const MemoryPart& part : parts) {
+    const double bytes = std::ceil(part.bytes_per_parameter * static_cast<double>(parameters));
+    total +=
+        bytes < static_cast<double>(part.bytes_max) ? static_cast<uint64_t>(bytes) : part.bytes_max;
+  }
+  return total;
 }
 
 uint64_t RunMemory::ParametersMax(uint64_t budget_bytes) const {
-  if (budget_bytes <= bytes_fixed) return 0;
-  return static_cast<uint64_t>(static_cast<double>(budget_bytes - bytes_fixed) /
-                               bytes_per_parameter);
+  // Total grows with the parameters, so the answer is found by halving.
+  uint64_t fits = 0;
+  uint64_t too_many = kParametersMax + 1;
+  if (Total(0) > budget_bytes) return 0;
+  while (too_many - fits > 1) {
+    const uint64_t middle = fits + (too_many - fits) / 2;
+    (Total(middle) <= budget_bytes ? fits : too_many) = middle;
+  }
+  return fits;
 }
 
-RunMemory MemoryOf(const config::Run& run) {
+RunMemory MemoryOf(const config::Config& config, const config::Run& run) {
   const auto spec = compression::CodecSpec::Parse(run.codec.kind);
   assert(spec.ok() && "the parser checked it");
   RunMemory memory;
@@ -54,7 +75,7 @@ RunMemory MemoryOf(const config::Run& run) {
   if (run.algorithm.rule == config::Rule::kNesterov) {
     memory.parts.push_back({"momentum", "the outer momentum (fp32)", sizeof(float)});
   }
-  AddExchange(run, *spec, &memory);
+  AddExchange(config, run, *spec, &memory);
   for (const MemoryPart& part : memory.parts) {
     memory.bytes_per_parameter += part.bytes_per_parameter;
     memory.bytes_fixed += part.bytes_fixed;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct MemoryPart {
   std::string what;  // for a person
   double bytes_per_parameter = 0;
   uint64_t bytes_fixed = 0;
+  uint64_t bytes_max = std::numeric_limits<uint64_t>::max();  // a larger model waits instead
 };
 
 struct RunMemory {
@@ -29,8 +31,8 @@ struct RunMemory {
   uint64_t ParametersMax(uint64_t budget_bytes) const;
 };
 
-// At its peak, for fp32 parameters, with every fragment in flight. `run` comes from a parsed
+// At its peak, for fp32 parameters, with every fragment in flight. `run` is one of a parsed
 // configuration.
-RunMemory MemoryOf(const config::Run& run);
+RunMemory MemoryOf(const config::Config& config, const config::Run& run);
 
 }  // namespace causeway::cli

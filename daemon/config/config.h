@@ -14,7 +14,8 @@ namespace causeway::config {
 
 inline constexpr int kPeersMax = 63;
 inline constexpr int kRunsMax = 64;
-inline constexpr int kLanesMax = 32;  // as daemon/transport/limits.h, per peer
+inline constexpr int kLanesMax = 32;        // as daemon/transport/limits.h, per peer
+inline constexpr int kLanesTotalMax = 128;  // over all peers, dialled and accepted
 inline constexpr int kWorkersMax = 256;
 inline constexpr int kFragmentsMax = 256;  // as proto/local_protocol.h
 inline constexpr int kDeniedKeysMax = 1024;

@@ -275,6 +275,12 @@ void ReadPeers(MapReader& top, const Context& context, Config* config) {
   for (size_t i = 0; i < items.size(); ++i) {
     ReadPeer(*items[i], IndexPath("peers", i), context, &lines, config);
   }
+  const size_t lanes = config->peers.size() * static_cast<size_t>(config->lanes);
+  if (lanes > kLanesTotalMax) {
+    top.Warning("lanes", absl::StrCat(config->lanes, " lanes to each of ", config->peers.size(),
+                                      " peers are more than the ", kLanesTotalMax,
+                                      " of one gateway; those that connect last get fewer"));
+  }
 }
 
 void ReadRuns(MapReader& top, const Context& context, Config* config) {

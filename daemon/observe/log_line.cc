@@ -37,8 +37,10 @@ void AppendQuoted(std::string* out, std::string_view value, LogFormat format) {
       out->append("\\n");
     } else if (byte >= 0x20 && byte < 0x7f) {
       out->push_back(c);
+    } else if (format == LogFormat::kJson) {
+      absl::StrAppendFormat(out, "\\u%04x", byte);
     } else {
-      absl::StrAppendFormat(out, format == LogFormat::kJson ? "\\u%04x" : "\\x%02x", byte);
+      absl::StrAppendFormat(out, "\\x%02x", byte);
     }
   }
   if (cut) out->append("...");

@@ -20,7 +20,6 @@ namespace event = observe::event;
 
 constexpr int64_t kTickUs = 1'000'000;
 constexpr int64_t kDrainCheckUs = 50'000;
-constexpr int kLanesTotalMax = 128;
 
 int64_t UnixSeconds() { return static_cast<int64_t>(::time(nullptr)); }
 
@@ -138,7 +137,7 @@ absl::Status Daemon::OpenTransport() {
     return peer->cluster;
   };
   transport.lanes = config_.lanes;
-  transport.lanes_total_max = kLanesTotalMax;
+  transport.lanes_total_max = config::kLanesTotalMax;
   transport.peer_timeout = absl::Milliseconds(config_.peer_timeout_ms);
   absl::StatusOr<std::unique_ptr<transport::Transport>> made =
       transport::Transport::Create(std::move(transport), buffers_.get(), this);
@@ -189,7 +188,7 @@ absl::Status Daemon::OpenDoors() {
   trainers_ = *std::move(service);
 
   absl::StatusOr<std::unique_ptr<admin::AdminService>> admin =
-      admin::AdminService::Start(config_.admin_socket, config_.trainers.group, *this);
+      admin::AdminService::Start(config_.admin_socket, config_.admin_group, *this);
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
 

@@ -116,26 +116,47 @@ TEST_CASE("numbers for people") {
 }
 
 TEST_CASE("a run's memory is the sum of its parts and grows with what it asks for") {
+  config::Config config;
   config::Run run;
   run.clusters = {"oslo", "paris"};
   run.codec.kind = "fp32";
-  const RunMemory plain = MemoryOf(run);
+  const RunMemory plain = MemoryOf(config, run);
   double sum = 0;
   for (const MemoryPart& part : plain.parts) sum += part.bytes_per_parameter;
   CHECK(plain.bytes_per_parameter == Approx(sum));
-  CHECK(plain.Total(1'000'000) == plain.bytes_fixed + static_cast<uint64_t>(std::ceil(sum * 1e6)));
-  const uint64_t most = plain.ParametersMax(uint64_t{1} << 30);
-  CHECK(plain.Total(most) <= uint64_t{1} << 30);
-  CHECK(plain.Total(most + 2) > uint64_t{1} << 30);
-  CHECK(plain.ParametersMax(0) == 0);
+  CHECK(static_cast<double>(plain.Total(1'000'000)) ==
+        Approx(static_cast<double>(plain.bytes_fixed) + sum * 1e6));
 
   run.algorithm.rule = config::Rule::kNesterov;
-  CHECK(MemoryOf(run).bytes_per_parameter == Approx(plain.bytes_per_parameter + 4));
+  CHECK(MemoryOf(config, run).bytes_per_parameter == Approx(plain.bytes_per_parameter + 4));
   run.codec.kind = "int4:b64:ef";
-  const RunMemory packed = MemoryOf(run);
+  const RunMemory packed = MemoryOf(config, run);
   CHECK(packed.bytes_per_parameter < plain.bytes_per_parameter + 4 + 4);
   run.clusters.push_back("tokyo");
-  CHECK(MemoryOf(run).bytes_per_parameter > packed.bytes_per_parameter);
+  CHECK(MemoryOf(config, run).bytes_per_parameter > packed.bytes_per_parameter);
+}
+
+TEST_CASE("the most parameters are those that just fit") {
+  config::Run run;
+  run.clusters = {"oslo", "paris"};
+  for (const char* codec : {"fp32", "int4:b64:ef"}) {
+    run.codec.kind = codec;
+    for (const int64_t budget : {int64_t{64} << 20, int64_t{4} << 30, int64_t{1} << 40}) {
+      config::Config config;
+      config.memory_bytes = budget;
+      const RunMemory memory = MemoryOf(config, run);
+      const uint64_t most = memory.ParametersMax(static_cast<uint64_t>(budget));
+      INFO(codec << " " << budget << " " << most);
+      CHECK(most > 0);
+      CHECK(memory.Total(most) <= static_cast<uint64_t>(budget));
+      CHECK(memory.Total(most + 1) > static_cast<uint64_t>(budget));
+      // Beyond its bound the window for peers no longer grows with the model.
+      const uint64_t step = memory.Total(2 * most) - memory.Total(most);
+      CHECK(static_cast<double>(step) <=
+            memory.bytes_per_parameter * static_cast<double>(most) + 9);
+    }
+  }
+  CHECK(MemoryOf({}, run).ParametersMax(0) == 0);
 }
 
 }  // namespace
