@@ -52,10 +52,19 @@ class Run:
 
     def __exit__(self, kind, value, trace):
         if kind:
+            for gateway in self.gateways.values():
+                print(f"{gateway.cluster}: {self.status_text(gateway)}")
             for name in sorted(os.listdir(self.directory)):
                 if name.endswith(".log"):
                     print(f"{name}:\n{programs.tail(os.path.join(self.directory, name), 12)}")
         self.link.close()
+
+    @staticmethod
+    def status_text(gateway):
+        try:
+            return json.dumps(gateway.status_now()["runs"])
+        except (programs.Failure, subprocess.TimeoutExpired) as failure:
+            return str(failure)
 
     def progress_path(self, cluster):
         return os.path.join(self.directory, f"progress-{cluster}")
