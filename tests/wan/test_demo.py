@@ -18,8 +18,8 @@ import wan_link
 DEMO = os.path.join(programs.ROOT, "deploy", "demo")
 RUN_KEYS = {"name", "final_bits_per_byte", "steps", "wall_s", "wire_bytes_per_cluster", "seed_bytes",
             "bytes_per_parameter_step", "compute_use", "identical"}
-STEPS = 40
-TIMEOUT_S = 240
+STEPS = 20
+TIMEOUT_S = 500
 
 
 class DemoTest(unittest.TestCase):
@@ -45,6 +45,7 @@ class DemoTest(unittest.TestCase):
             with self.subTest(preset=preset):
                 process = subprocess.Popen(self.command("--preset", preset), stdout=subprocess.PIPE,
                                            stderr=subprocess.STDOUT, text=True)
+                self.addCleanup(process.kill)
                 text = process.communicate(timeout=TIMEOUT_S)[0]
                 self.assertEqual(process.returncode, 0, text)
                 with open(os.path.join(self.output, "result.json")) as file:
@@ -58,7 +59,7 @@ class DemoTest(unittest.TestCase):
                 self.assertEqual(runs["causeway"]["steps"], STEPS)
                 # Every step's fp32 gradients against 4 bits every H steps and once more at the end.
                 ratio = runs["sync-lan"]["bytes_per_parameter_step"] / runs["causeway"]["bytes_per_parameter_step"]
-                self.assertGreater(ratio, 40)
+                self.assertGreater(ratio, 30)
                 self.assertEqual(text.count("SHA-256"), 3)
                 with open(os.path.join(self.output, "report.html")) as file:
                     self.assertEqual(file.read().count("<svg"), 3)

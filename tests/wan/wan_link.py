@@ -210,7 +210,14 @@ class WanLink:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self):
-        """Ends what runs and removes everything; may be called twice."""
+        """Ends what runs and removes everything; may be called twice. A second Ctrl-C waits for it."""
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            self._close()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _close(self):
         for process in reversed(self._processes):
             if process.poll() is None:
                 process.terminate()
