@@ -1,6 +1,7 @@
 // Trainers that lie, flood, do not read, or bring the wrong descriptors: each costs itself its
 // session.
 #include <dirent.h>
+#include <sys/resource.h>
 
 #include <set>
 
@@ -270,6 +271,27 @@ TEST_CASE("connections are limited, and the one too many is told") {
   Trainer back(harness.path());
   back.SayHello(MakeHello(2));  // the same process takes its own place
   CHECK(harness.SessionCount() == 3);
+}
+
+TEST_CASE("running out of descriptors puts off new connections and ends nothing") {
+  Harness harness;
+  Trainer first(harness.path());
+  BringUp(first);
+  Trainer waiting(harness.path(), Trainer::Connected::kNo);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 3;  // the lowest numbers are in use: nothing can be opened
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool connected = waiting.Connect(harness.path());  // the kernel queues it
+  first.Send(MakeSubmit(1));
+  const auto submitted = first.Receive<local::Submitted>(Type::kSubmitted);
+  CHECK(harness.Counters().connections_accepted == 1);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(connected);
+  CHECK(submitted.op == 1);
+  waiting.SayHello(MakeHello(1));  // served as soon as there are descriptors again
+  CHECK(harness.SessionCount() == 2);
 }
 
 TEST_CASE("a connection that never says hello is closed") {

@@ -59,11 +59,18 @@ inline local::Hello MakeHello(uint32_t rank = 0, const std::string& run = "demo"
 
 class Trainer {
  public:
-  explicit Trainer(const std::string& path)
+  enum class Connected { kYes, kNo };
+
+  explicit Trainer(const std::string& path, Connected connected = Connected::kYes)
       : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    REQUIRE(socket_.valid());
+    if (connected == Connected::kYes) REQUIRE(Connect(path));
+  }
+
+  bool Connect(const std::string& path) {
     const sockaddr_un address = AddressOf(path);
-    REQUIRE(connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
-            0);
+    return connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+           0;
   }
 
   int socket() const { return socket_.get(); }
