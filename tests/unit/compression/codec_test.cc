@@ -232,7 +232,7 @@ TEST_CASE("stochastic rounding is unbiased, and its seed decides") {
     CAPTURE(text);
     std::vector<float> values = samples::Noise(256, 41);
     std::vector<double> sum(values.size(), 0.0);
-    constexpr int kDraws = 4000;
+    constexpr int kDraws = 1000;
     std::vector<uint8_t> bytes(EncodedSizeMax(spec, 256));
     EncodeStats stats;
     for (int draw = 0; draw < kDraws; ++draw) {

