@@ -39,6 +39,15 @@ target_link_libraries(causeway_options INTERFACE causeway_plain)
 target_compile_options(causeway_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
                        $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 
+# Command-line parsing and test code are heavy to optimise and quick to run: test builds skip it there.
+function(causeway_unoptimised)
+  if(CAUSEWAY_TESTS)
+    foreach(target ${ARGN})
+      target_compile_options(${target} PRIVATE -O0)
+    endforeach()
+  endif()
+endfunction()
+
 # causeway_library(NAME SOURCES ... DEPENDS ...): a folder's static library.
 function(causeway_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
@@ -52,6 +61,9 @@ function(causeway_test name)
   cmake_parse_arguments(ARG "" "TIER;TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} causeway_catch_main causeway_options)
+  if(NOT ARG_TIER STREQUAL "sim")
+    causeway_unoptimised(${name})
+  endif()
   add_test(NAME ${ARG_TIER}.${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
