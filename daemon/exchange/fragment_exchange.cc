@@ -187,8 +187,9 @@ void FragmentExchange::Release(engine::OpId op) {
 void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                                memory::Buffer payload) {
   const uint64_t bytes = payload.size();
-  const bool wanted = address.round > committed_ && address.round <= committed_ + kRoundsAheadMax;
-  if (!wanted || address.index >= chunks_) {
+  // No bound on rounds ahead: a member that is still fetching the state is far behind what it is
+  // sent, and nobody would send it again. Credits bound the bytes.
+  if (address.round <= committed_ || address.index >= chunks_) {
     context_.port->ReturnCredit(from, bytes);
     return;
   }

@@ -1,8 +1,8 @@
 // Received contribution chunks of one fragment that wait to be reduced, keyed by who sent them, in
 // which life, epoch and round. Each key is held once: a repeat is dropped and its credit returned.
 //
-// Bounded: two rounds ahead of the newest commit, chunks within the fragment, bytes by the credits
-// that were granted. Confined to the loop's thread. Does not: check payloads.
+// Bounded: a number of contributions, chunks within the fragment, bytes by the credits that were
+// granted. Confined to the loop's thread. Does not: check payloads.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 
@@ -18,7 +18,6 @@
 
 namespace causeway::exchange {
 
-inline constexpr engine::RoundNumber kRoundsAheadMax = 2;
 inline constexpr size_t kInboxSendersMax = 256;  // (sender, life, epoch, round) combinations
 
 class Inbox {

@@ -227,7 +227,6 @@ void Run::Do(const engine::OpChanged& action) {
       Report(op, local::State::kPending, &action, 0);
       return;
     case engine::OpState::kStalled:
-      stall_reason_ = action.reason;
       Report(op, local::State::kStalled, &action, 0);
       return;
     case engine::OpState::kCommitted:

@@ -17,15 +17,20 @@ struct Fixture {
     donor.model.Write(0, [](uint64_t i) { return Noise(1, i); });
     donor.Adopt({});
     pair.Until([&] { return !donor.adopted.empty(); });
-    donor.model.Write(0, [](uint64_t i) { return Noise(2, i); });
-    const engine::Reduce order = pair.Order(1, {4});
-    donor.Start(1, 4, engine::ClusterSet{0});
+    Alone(1);
+  }
+  // The donor commits a round by itself.
+  void Alone(uint32_t round) {
+    Side& donor = pair.a();
+    donor.model.Write(0, [round](uint64_t i) { return Noise(1 + round, i); });
+    const engine::Reduce order = pair.Order(round, {4});
+    donor.Start(round, 4, engine::ClusterSet{0}, round);
     donor.rounds().Reduce(order);
-    pair.Until([&] { return !donor.held.empty(); });
+    pair.Until([&] { return donor.held.size() == round; });
     donor.rounds().Commit(pair.CommitOf(order, engine::OwnPart::kCounted));
-    donor.rounds().Release({7, 1});
-    pair.Until([&] { return !donor.committed.empty(); });
-    state = donor.committed[0].record.state;
+    donor.rounds().Release({7, round});
+    pair.Until([&] { return donor.committed.size() == round; });
+    state = donor.committed.back().record.state;
   }
   void Fetch(engine::StateId wanted) {
     pair.b().exchange->state(0).Fetch({0, wanted, engine::ClusterSet{0}});
@@ -45,6 +50,28 @@ TEST_CASE_METHOD(Fixture, "a joiner ends with the donor's values, momentum and h
   CHECK(pair.b().Value(1) == pair.a().Value(1));
   CHECK(pair.b().outer->Momentum(0, 1) == pair.a().outer->Momentum(0, 1));
   CHECK(pair.b().returned_bytes == pair.b().received_bytes);
+}
+
+TEST_CASE_METHOD(Fixture, "a contribution that comes before the state it builds on is kept") {
+  for (uint32_t round : {2u, 3u, 4u}) Alone(round);
+  const engine::ClusterSet both = engine::ClusterSet::FirstOf(2);
+  const engine::Reduce order = pair.Order(5, {4, 4});
+  pair.a().model.Write(0, [](uint64_t i) { return Noise(9, i); });
+  pair.a().Start(5, 4, both, 5);
+  pair.a().rounds().Reduce(order);
+  pair.Until([&] { return pair.a().rounds().Progress().chunks_encoded == 2; });
+  pair.Until([&] { return pair.b().received_bytes > 0; });
+  Fetch(state);
+  pair.Until([&] { return !pair.b().states.empty(); });
+  engine::AdoptState adopt;
+  adopt.state = state;
+  pair.b().exchange->state(0).Adopt(adopt);
+  pair.Until([&] { return !pair.b().adopted.empty(); });
+  pair.b().model.Write(0, [](uint64_t i) { return Noise(10, i); });
+  pair.b().Start(5, 4, both, 5);
+  pair.b().rounds().Reduce(order);
+  pair.Until([&] { return pair.a().held.size() == 5 && pair.b().held.size() == 1; });
+  CHECK(pair.a().held.back().result == pair.b().held.back().result);
 }
 
 TEST_CASE_METHOD(Fixture, "a donor that does not hold the state any more says so") {
