@@ -55,13 +55,22 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+FIRST_PORT, LAST_PORT = 12000, 32000  # below those that the kernel gives to whoever dials
+_next_port = FIRST_PORT + os.getpid() * 37 % (LAST_PORT - FIRST_PORT)
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Ports that nobody listens on; not given out twice by this process."""
+    global _next_port
+    ports = []
+    while len(ports) < count:
+        _next_port = _next_port + 1 if _next_port < LAST_PORT else FIRST_PORT
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", _next_port))
+            except OSError:
+                continue
+        ports.append(_next_port)
     return ports
 
 
@@ -186,7 +195,7 @@ class Gateway:
     def peer(self, cluster):
         return next(peer for peer in self.status()["peers"] if peer["cluster"] == cluster)
 
-    def until_run(self, condition, what, name=RUN, patience_s=PATIENCE_S):
+    def until_run(self, condition, what, patience_s=PATIENCE_S, name=RUN):
         """Waits for condition(run status); that status."""
         def look():
             run = self.run(name)
@@ -221,6 +230,8 @@ class Gateway:
         return until(look, f"{self.cluster} logs {name} with {containing!r}", patience_s)
 
     def log_text(self):
+        if not os.path.exists(self.log_path):
+            return ""
         with open(self.log_path, errors="replace") as file:
             return file.read()
 

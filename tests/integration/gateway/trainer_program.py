@@ -57,8 +57,10 @@ class Program:
         self.model = self.outer_handle = self.run_handle = None
         self.noise = None
 
-    def do_outer(self, run, socket, shapes, seed, dtype="float32", noise_seed=None, **options):
+    def do_outer(self, run, socket, shapes, seed, dtype="float32", noise_seed=None, poison=None, **options):
         self.model = Model(shapes, seed, getattr(torch, dtype))
+        if poison:
+            self.do_poison(poison)
         before = sha256(self.model.parameters())
         self.noise = torch.Generator().manual_seed(1000 + (noise_seed or seed))
         self.outer_handle = causeway.Outer(self.model, run=run, socket=socket,

@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""A trainer that is killed in the middle of a round: the other cluster goes on, a new one takes the values."""
+import unittest
+
+from gateways import Pair, until
+from trainers import Trainer, both, join_both, main
+
+
+def used_bytes(gateway):
+    return gateway.status()["memory"]["used_by"]
+
+
+class TrainerDeath(unittest.TestCase):
+    def until_submitted(self, gateway):
+        """Until a round of this gateway is open, its own part announced."""
+        return gateway.until_run(lambda run: run["fragments"] and run["fragments"][0]["awaited"],
+                                 "a round awaits the other cluster")
+
+    def rejoin(self, pair, cluster, seed):
+        """A new trainer of the cluster; it gets the run's values, not its own."""
+        trainer = Trainer(pair, cluster)
+        joined = trainer.outer(seed=seed)
+        self.assertTrue(joined["replaced"])
+        return trainer
+
+    def end_equal(self, trainers):
+        looks = both(trainers, "steps", count=10)  # the first round may end without a newcomer
+        self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])
+        self.assertEqual([look["participants"] for look in looks], [2, 2])
+        return looks
+
+    def test_the_one_that_the_round_waits_for(self):
+        for victim_name, other_name in (("paris", "tokyo"), ("tokyo", "paris")):
+            with self.subTest(victim=victim_name), Pair() as pair:
+                trainers = dict(zip(("paris", "tokyo"), join_both(pair)))
+                victim, other = trainers[victim_name], trainers[other_name]
+                both([victim, other], "steps", count=10)
+                baseline = {name: used_bytes(pair.gateways[name]) for name in pair.gateways}
+                other.tell("steps", count=5)
+                self.until_submitted(pair.gateways[other_name])
+                other.until_line(victim_name)  # its user reads who is waited for
+                victim.kill()
+                look = other.answer()
+                self.assertEqual(look["participants"], 1)
+                self.assertEqual(look["excluded"], 0)
+                pair.gateways[victim_name].until_event("trainer.gone", "died")
+                new = self.rejoin(pair, victim_name, seed=77)
+                self.end_equal([other, new])
+                for name, gateway in pair.gateways.items():
+                    until(lambda: used_bytes(gateway) == baseline[name],
+                          f"memory of {name} is {baseline[name]} again, now {used_bytes(gateway)}",
+                          patience_s=10)
+                ends = both([other, new], "finish")
+                self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+    def test_one_whose_own_part_is_under_way(self):
+        for victim_name, other_name in (("paris", "tokyo"), ("tokyo", "paris")):
+            with self.subTest(victim=victim_name), Pair() as pair:
+                trainers = dict(zip(("paris", "tokyo"), join_both(pair)))
+                victim, other = trainers[victim_name], trainers[other_name]
+                both([victim, other], "steps", count=5)
+                victim.tell("steps", count=5)
+                self.until_submitted(pair.gateways[victim_name])
+                victim.kill()
+                pair.gateways[victim_name].until_event("trainer.gone", "died")
+                # Whether its part counts or not, it does so everywhere: the values stay equal.
+                other.steps(5)
+                new = self.rejoin(pair, victim_name, seed=78)
+                self.end_equal([other, new])
+                ends = both([other, new], "finish")
+                self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+    def test_again_and_again_at_any_moment(self):
+        with Pair() as pair:
+            paris, tokyo = join_both(pair)
+            for seed in range(80, 84):
+                before = pair.paris.run()["rounds_committed"]
+                tokyo.tell("steps", count=50)
+                paris.tell("steps", count=50)
+                until(lambda: pair.paris.run()["rounds_committed"] > before, "rounds go on")
+                paris.kill()
+                look = tokyo.answer()
+                self.assertEqual(look["excluded"], 0)
+                paris = self.rejoin(pair, "paris", seed)
+            self.end_equal([paris, tokyo])
+            ends = both([paris, tokyo], "finish")
+            self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+
+if __name__ == "__main__":
+    main()
