@@ -112,6 +112,7 @@ absl::Status PublishedSocket::Publish(mode_t mode, const std::string& group) {
   struct stat info;
   if (lstat(private_path_.c_str(), &info) != 0) return Failure(private_path_);
   if (rename(private_path_.c_str(), path_.c_str()) != 0) return Failure(path_);
+  (void)rmdir(directory_.c_str());  // nothing is left behind by a process that is killed
   device_ = info.st_dev;
   inode_ = info.st_ino;
   published_ = true;

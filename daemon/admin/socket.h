@@ -22,8 +22,8 @@ class PublishedSocket {
   static absl::StatusOr<PublishedSocket> Prepare(const std::string& path);
   PublishedSocket(PublishedSocket&& other) noexcept;
   PublishedSocket& operator=(PublishedSocket&&) = delete;
-  ~PublishedSocket();  // removes the private directory, and the published socket if it is still
-                       // ours
+  // Removes the published socket if it is still ours, and what an unfinished start left.
+  ~PublishedSocket();
 
   // Where the server binds.
   const std::string& private_path() const { return private_path_; }

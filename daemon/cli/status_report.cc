@@ -30,7 +30,7 @@ std::string List(const Words& words) {
 }
 
 std::string Head(const StatusReply& status) {
-  std::string line = absl::StrCat(status.cluster(), "  causeway ", status.software(), "  up ",
+  std::string line = absl::StrCat(status.cluster(), "  ", status.software(), "  up ",
                                   FormatSeconds(status.uptime_s()), "  ",
                                   Plural(status.trainers(), "trainer"), " attached");
   if (status.draining()) absl::StrAppend(&line, "  DRAINING");

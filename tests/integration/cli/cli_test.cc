@@ -27,7 +27,7 @@ class FakeProvider : public admin::StatusProvider {
  public:
   void FillStatus(admin::v1::StatusReply* reply) override {
     reply->set_cluster("paris");
-    reply->set_software("9.9.9");
+    reply->set_software("causeway 9.9.9");
     admin::v1::PeerStatus* peer = reply->add_peers();
     peer->set_cluster("tokyo");
     peer->set_state("down");

@@ -14,7 +14,7 @@ namespace {
 admin::v1::StatusReply Sample() {
   admin::v1::StatusReply status;
   status.set_cluster("paris");
-  status.set_software("0.1.0");
+  status.set_software("causeway 0.1.0");
   status.set_uptime_s(7'980);
   status.set_trainers(1);
   status.mutable_memory()->set_budget_bytes(uint64_t{4} << 30);
