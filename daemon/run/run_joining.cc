@@ -254,15 +254,24 @@ std::vector<int64_t> Run::CommittedRounds() const {
   return out;
 }
 
-// The trainer may begin once every fragment's value is here and this gateway is a member.
+// The trainer may begin once this gateway is a member and every fragment's value is here, as new as
+// the membership says.
 void Run::MaybeReady() {
   if (!trainer_ || !trainer_->announced || trainer_->ready || checking_ready_ || !exchange_) return;
   if (std::find(adopted_.begin(), adopted_.end(), false) != adopted_.end()) return;
   for (engine::FragmentId f = 0; f < exchange_->size(); ++f) {
     if (exchange_->rounds(f).committing()) return;
   }
-  if (engine_->Snapshot().phase != engine::Phase::kActive) return;
+  const engine::Status status = engine_->Snapshot();
+  if (status.phase != engine::Phase::kActive) return;
   const std::vector<int64_t> rounds = CommittedRounds();
+  // A new epoch may have committed a round with what this cluster sent before its gateway
+  // restarted. Only who holds the epoch's base can say what became of an operation; "unknown" would
+  // have it submitted, and counted, a second time.
+  const std::vector<engine::FragmentBase>& base = status.record->base;
+  for (size_t f = 0; f < std::min(rounds.size(), base.size()); ++f) {
+    if (rounds[f] < base[f].round) return;
+  }
   if (!HasOuterRule(config_)) {
     SendReady(true, rounds);
     return;
