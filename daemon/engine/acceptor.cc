@@ -21,7 +21,8 @@ uint64_t Acceptor::GivePromise(const Epoch& epoch, bool founding) {
 }
 
 uint64_t Acceptor::AcceptRecord(const Record& record) {
-  assert(record.epoch >= context_.durable.promised);
+  assert(record.epoch >= context_.durable.promised ||
+         context_.config.Planted(PlantedFault::kIgnorePromise));
   first_record_ = !context_.HasRecord();
   context_.durable.promised = record.epoch;
   context_.durable.accepted = record;
@@ -69,7 +70,9 @@ void Acceptor::OnInstall(ClusterId from, const Install& body) {
     return;
   }
   const bool newer = !context_.HasRecord() || record.epoch > context_.record().epoch;
-  if (record.epoch >= context_.durable.promised && newer) AcceptRecord(record);
+  const bool promised_more = record.epoch < context_.durable.promised &&
+                             !context_.config.Planted(PlantedFault::kIgnorePromise);
+  if (newer && !promised_more) AcceptRecord(record);
   if (context_.HasRecord() && context_.record().epoch == record.epoch && context_.kept_memory) {
     context_.SendWhenDurable(from, record.epoch, record.lineage, Accepted{});
   }
@@ -102,9 +105,7 @@ Report Acceptor::MakeReport() const {
   report.wants_join = WantsJoin();
   report.leaving = context_.leaving;
   report.draining = context_.Leader() && context_.draining;
-  if (context_.Member()) {
-    report.suspected = context_.record().members - context_.peers.AliveSet(context_.now);
-  }
+  report.suspected = context_.Silent();
   report.has_parameters = context_.trainer.present && context_.trainer.has_parameters;
   if (report.has_parameters) report.parameters = context_.trainer.parameters;
   rounds_.FillReport(&report.fragments);

@@ -58,7 +58,7 @@ void Candidate::OnPersisted() {
     own_promise_counted_ = true;
     candidacy_.promises[context_.self()] =
         Promised{context_.config.incarnation, acceptor_.MakeReport(), context_.durable.accepted};
-    if (context_.config.Planted(PlantedFault::kNoPromisePhase)) {
+    if (context_.config.Planted(PlantedFault::kNoPromisePhase) && context_.HasRecord()) {
       for (int id = 0; id < context_.config.clusters; ++id) {
         const ClusterId peer = static_cast<ClusterId>(id);
         const Report* report = context_.peers.LiveReport(peer, context_.now);

@@ -31,7 +31,7 @@ enum class PlantedFault {
   kAmnesiacSurvives,     // a restarted member counts as a keeper of memory
   kCutAfterComplete,     // the leader cuts although it has completed
   kWithdrawLate,         // a member withdraws although it has completed
-  kBlindCommit,          // an epoch change commits what anyone has complete
+  kIgnorePromise,        // a record below the promise is accepted
   kResidualOnExclude,    // the residual moves although the contribution was excluded
   kNoIncarnations,       // a restarted member is taken for the old one
   kCount,

@@ -28,6 +28,34 @@ bool Context::Outdated() const {
   return false;
 }
 
+ClusterSet Context::Silent() const {
+  ClusterSet silent;
+  for (int id = 0; id < config.clusters; ++id) {
+    const ClusterId peer = static_cast<ClusterId>(id);
+    const bool had_time = peers[peer].ever_heard || now - started_at > config.peer_timeout;
+    if (had_time && !peers.Alive(peer, now)) silent.Insert(peer);
+  }
+  return silent;
+}
+
+ClusterSet Context::OutOfTouch() const {
+  ClusterSet out;
+  for (int id = 0; id < config.clusters; ++id) {
+    const ClusterId here = static_cast<ClusterId>(id);
+    const Report* report = peers.LiveReport(here, now);
+    if (!report) continue;
+    for (ClusterId there : report->suspected) {
+      if (out.Contains(here)) break;
+      if (there == self()) {
+        out.Insert(here);
+      } else if (!out.Contains(there) && peers.LiveReport(there, now)) {
+        out.Insert(std::max(here, there));
+      }
+    }
+  }
+  return out;
+}
+
 bool Context::Envelop(ClusterId to, const Epoch& epoch, Lineage lineage, Message message,
                       Action* out) {
   assert(to != self() && to < config.clusters);

@@ -46,9 +46,10 @@ class Context {
   bool leaving = false;
   bool draining = false;           // leader: no new operations until the next epoch
   bool rollback_approved = false;  // by the operator, for the next epoch
-  Time installed_at = 0;           // or accepted at, until INSTALLED
-  uint64_t counter_seen = 0;       // highest epoch counter heard of
-  uint64_t dropped = 0;            // messages
+  Time started_at = 0;
+  Time installed_at = 0;      // or accepted at, until INSTALLED
+  uint64_t counter_seen = 0;  // highest epoch counter heard of
+  uint64_t dropped = 0;       // messages
 
   bool HasRecord() const { return durable.accepted.has_value(); }
   const Record& record() const { return *durable.accepted; }
@@ -68,6 +69,12 @@ class Context {
   }
   // A peer speaks of a later installed epoch: this gateway was left behind.
   bool Outdated() const;
+
+  // Clusters that this process has not heard for the peer timeout.
+  ClusterSet Silent() const;
+  // Of clusters that this gateway hears but that do not hear each other, those that should be left
+  // out so that the rest can work: of each such pair the higher name, never this gateway.
+  ClusterSet OutOfTouch() const;
 
   void Act(Action action) { actions_.push_back(std::move(action)); }
   void Note(std::string text) { Act(engine::Note{std::move(text)}); }

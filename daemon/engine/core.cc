@@ -31,6 +31,7 @@ void Core::On(const Start& event) {
   assert(!started_);
   started_ = true;
   context_.trainer.absent_since = context_.now;
+  context_.started_at = context_.now;
   context_.installed_at = context_.now;
   if (context_.HasRecord()) {
     rounds_.Resize(static_cast<uint32_t>(context_.record().base.size()));
@@ -39,6 +40,9 @@ void Core::On(const Start& event) {
     ledger_.Load(held);
   }
   rounds_.Resize(ledger_.size());
+  if (context_.config.Planted(PlantedFault::kNoIncarnations) && context_.HasRecord()) {
+    context_.kept_memory = context_.installed = true;
+  }
   next_tick_ = context_.now;
 }
 

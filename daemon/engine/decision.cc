@@ -146,7 +146,6 @@ bool Decider::AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256
       all = false;
     }
   }
-  if (config_.Planted(PlantedFault::kBlindCommit)) return one;
   return all && one;
 }
 
@@ -188,20 +187,21 @@ void Decider::DecideFragment(FragmentId fragment) {
 }
 
 // A value that nobody holds and nobody committed upon: the seeded one, if a trainer still has it.
-// With every voter's promise it is known that nothing was committed, and a trainer may seed anew.
+// With every voter's promise it is known that nothing was committed, and the seed may seed anew.
 bool Decider::Reseed(FragmentId fragment) {
   if (best_->base[fragment].round != 0) return false;
-  std::optional<ClusterId> seed;
   for (ClusterId id : voices_) {
-    if (!At(id).report.has_parameters) continue;
-    if (!seed || id == config_.seed_cluster) seed = id;
-    const Hash256 chain = SeedChain(config_, At(id).report.parameters, fragment);
-    if (chain != best_->base[fragment].chain) continue;
+    const Report& report = At(id).report;
+    if (!report.has_parameters) continue;
+    if (SeedChain(config_, report.parameters, fragment) != best_->base[fragment].chain) continue;
     record_.base[fragment] = best_->base[fragment];
     return true;
   }
-  if (!seed || !promised_.ContainsAll(electorate_.voters)) return false;
-  record_.base[fragment] = {0, SeedChain(config_, At(*seed).report.parameters, fragment)};
+  const ClusterId seed = config_.seed_cluster;
+  if (!promised_.ContainsAll(electorate_.voters) || !voices_.Contains(seed)) return false;
+  const Report& report = At(seed).report;
+  if (!report.has_parameters) return false;
+  record_.base[fragment] = {0, SeedChain(config_, report.parameters, fragment)};
   return true;
 }
 

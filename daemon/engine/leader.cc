@@ -35,6 +35,7 @@ std::string Leader::Misfit() const {
       return "a member is not heard";
     }
   }
+  if (!Apart().Empty()) return "members do not hear each other";
   for (int id = 0; id < context_.config.clusters; ++id) {
     const Report* report = context_.peers.LiveReport(static_cast<ClusterId>(id), context_.now);
     if (report && report->promised > record.epoch && !report->active) {
@@ -44,7 +45,24 @@ std::string Leader::Misfit() const {
   return "";
 }
 
+// Members to be left out because others do not hear them, for long enough that it is no leftover of
+// a pause, and if the rest can go on.
+ClusterSet Leader::Apart() const {
+  const Time timeout = context_.config.peer_timeout;
+  const bool lasting = apart_since_ != kNever && context_.now - apart_since_ > timeout / 2 &&
+                       context_.now - context_.installed_at > timeout;
+  if (!lasting) return {};
+  const ClusterSet apart = context_.OutOfTouch() & context_.record().members;
+  const ClusterSet rest = context_.peers.AliveSet(context_.now) - apart;
+  return context_.record().electorate.IsQuorum(rest) ? apart : ClusterSet();
+}
+
 void Leader::OnTick() {
+  if (context_.OutOfTouch().Empty()) {
+    apart_since_ = kNever;
+  } else {
+    apart_since_ = std::min(apart_since_, context_.now);
+  }
   if (!context_.Active() || !context_.Leader() || context_.Fenced()) {
     if (context_.Leader()) context_.draining = false;
     return;
@@ -54,7 +72,9 @@ void Leader::OnTick() {
   if (!misfit.empty()) {
     const bool hurried =
         context_.now - candidate_.last_start() < context_.config.HeartbeatInterval();
-    if (!hurried || candidate_.last_start() == 0) candidate_.Begin(misfit);
+    if (!hurried || candidate_.last_start() == 0) {
+      candidate_.Begin(misfit, std::nullopt, Apart());
+    }
     return;
   }
   if (Settle() || TakeLeave() || HonourWish()) return;
@@ -154,12 +174,13 @@ bool Leader::Level(const Report& report) const {
 void Leader::Admit() {
   const Record& record = context_.record();
   arrivals_.resize(static_cast<size_t>(context_.config.clusters));
+  const ClusterSet apart = context_.OutOfTouch();
   bool drains = false;
   ClusterSet level;
   for (int id = 0; id < context_.config.clusters; ++id) {
     const ClusterId peer = static_cast<ClusterId>(id);
     const Report* report = context_.peers.LiveReport(peer, context_.now);
-    if (record.members.Contains(peer) || !report || !report->wants_join) {
+    if (record.members.Contains(peer) || !report || !report->wants_join || apart.Contains(peer)) {
       arrivals_[peer] = Arrival();
       continue;
     }

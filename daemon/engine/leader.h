@@ -35,6 +35,7 @@ class Leader {
 
   bool QuorumAlive() const;
   std::string Misfit() const;
+  ClusterSet Apart() const;
   bool Settle();
   bool TakeLeave();
   bool HonourWish();
@@ -49,6 +50,7 @@ class Leader {
   const Ledger& ledger_;
   std::optional<Electorate> wish_;
   std::vector<Arrival> arrivals_;
+  Time apart_since_ = kNever;  // some clusters have not heard each other since
 };
 
 }  // namespace causeway::engine

@@ -53,7 +53,7 @@ struct Report {
   bool fetching = false;    // a state is on its way here
   bool leaving = false;
   bool draining = false;  // the leader asks not to begin new operations
-  ClusterSet suspected;   // members not heard for peer_timeout
+  ClusterSet suspected;   // not heard for peer_timeout
   // What the local trainer came with: it may stand in for the run's seeded value.
   bool has_parameters = false;
   Hash256 parameters{};

@@ -57,7 +57,7 @@ void Rounds::LeadCut(FragmentId id) {
   if (completed && !open.withdraw_held) {
     // An attempt that the leader completed may be committed somewhere: nothing may follow it.
     if (context_.config.Planted(PlantedFault::kCutAfterComplete) &&
-        context_.now - open.opened > context_.config.HeartbeatInterval()) {
+        context_.now - open.opened > context_.config.HeartbeatInterval() / 4) {
       SendCut(id, open.contributors - ClusterSet(open.contributors.bits() & 1));
     }
     return;
