@@ -131,8 +131,9 @@ absl::Status Daemon::OpenTransport() {
     if (!channel.ok()) return channel.status();
     transport.peers.push_back({peer.cluster, peer.address, *channel});
   }
-  transport.identity = [this](const grpc::AuthContext& context) -> absl::StatusOr<std::string> {
-    absl::StatusOr<security::AuthenticatedPeer> peer = credentials_->Authenticate(context, "");
+  transport.identity = [this](const grpc::AuthContext& context,
+                              const std::string& remote) -> absl::StatusOr<std::string> {
+    absl::StatusOr<security::AuthenticatedPeer> peer = credentials_->Authenticate(context, remote);
     if (!peer.ok()) return peer.status();
     return peer->cluster;
   };

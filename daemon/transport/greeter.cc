@@ -53,7 +53,7 @@ void Greeter::OnStream(ByteStream* stream, const std::string& method) {
     Refuse(stream, "", absl::UnimplementedError("no such method"));
     return;
   }
-  absl::StatusOr<std::string> cluster = shared_.config.identity(*stream->auth_context());
+  absl::StatusOr<std::string> cluster = shared_.config.identity(*stream->auth_context(), stream->remote());
   if (!cluster.ok()) {
     Refuse(stream, "", cluster.status());
     return;

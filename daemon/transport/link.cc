@@ -68,9 +68,10 @@ void Link::Dial(absl::Time now) {
       std::min(shared_.config.lanes, shared_.config.lanes_total_max - shared_.lanes_reserved);
   shared_.lanes_reserved += lanes_reserved_;
   // All connections begin at once: waiting in turn costs three round trips a lane.
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(peer_.config, shared_.times.peer_timeout);
+  std::shared_ptr<grpc::Channel> channel =
+      MakeChannel(peer_.config, shared_.times.peer_timeout, shared_.quota);
   for (int i = 0; i < lanes_reserved_; ++i) {
-    lane_channels_.push_back(MakeChannel(peer_.config, shared_.times.peer_timeout));
+    lane_channels_.push_back(MakeChannel(peer_.config, shared_.times.peer_timeout, shared_.quota));
   }
   hello_due_ = true;
   stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);
@@ -180,7 +181,7 @@ void Link::OnHello(const wan::v1::Hello& hello) {
   }
   absl::Status check = CheckHello(shared_.config, hello);
   if (check.ok()) {
-    absl::StatusOr<std::string> proven = shared_.config.identity(*stream_->auth_context());
+    absl::StatusOr<std::string> proven = shared_.config.identity(*stream_->auth_context(), stream_->remote());
     if (!proven.ok()) {
       check = proven.status();
     } else if (*proven != peer_.config.cluster || hello.cluster() != peer_.config.cluster) {

@@ -50,7 +50,8 @@ namespace causeway::transport {
 
 // The cluster that a connection's certificates prove, from either side of it. An error refuses the
 // stream; its message goes into the log and, shortened, to the peer.
-using IdentityExtractor = std::function<absl::StatusOr<std::string>(const grpc::AuthContext&)>;
+using IdentityExtractor = std::function<absl::StatusOr<std::string>(
+    const grpc::AuthContext& context, const std::string& remote_address)>;
 
 struct PeerConfig {
   std::string cluster;
