@@ -59,12 +59,9 @@ bool World::Recoverable(engine::ClusterSet up) const {
                                     : gateway->disk().checkpoints.count(fragment) > 0);
     }
     // A run that was only just founded has its value with the seed's trainer, or with the one that
-    // came with the same parameters; with everybody up it can be seeded anew.
-    const bool original = newest && newest->base[fragment].round == 0 && !installed.empty() &&
-                          newest->base[fragment] == installed.front().base[fragment];
-    const bool seeded = (original && (up.Contains(0) || up.Contains(2))) ||
-                        (newest && newest->base[fragment].round == 0 &&
-                         up == engine::ClusterSet::FirstOf(clusters_));
+    // came with the same parameters.
+    const bool seeded =
+        newest && newest->base[fragment].round == 0 && (up.Contains(0) || up.Contains(2));
     if (!held && !seeded) return false;
   }
   return true;

@@ -196,6 +196,7 @@ void World::Happen(int id, Happening& what) {
 void World::SendEnvelope(int from, const engine::Send& send) {
   const int to = send.to;
   if (network_.Loses(from, to)) return;
+  if (loses && loses(from, to, send.envelope.message)) return;
   Schedule(network_.Delay(), to, Arrive{from, send.envelope});
   if (network_.Doubles()) Schedule(network_.Delay() * 3, to, Arrive{from, send.envelope});
 }

@@ -4,6 +4,7 @@
 #ifndef CAUSEWAY_TESTS_SIM_WORLD_H_
 #define CAUSEWAY_TESTS_SIM_WORLD_H_
 
+#include <functional>
 #include <memory>
 #include <queue>
 #include <string>
@@ -60,6 +61,8 @@ class World : public Surroundings {
   void Freeze(int node);
   void Thaw(int node);
   void Tell(int node, const engine::Event& event);
+  // Scripts: messages for which this is true are lost.
+  std::function<bool(int from, int to, const engine::Message& message)> loses;
   Gateway& node(int id) { return *nodes_[static_cast<size_t>(id)]; }
   const Oracle& oracle() const { return oracle_; }
   Time now() const { return now_; }
@@ -81,7 +84,7 @@ class World : public Surroundings {
   bool Holds(int node, int from, const DataPacket& packet) override;
   void Trace(int node, const std::string& text) override;
   bool Tracing() const override { return options_.trace; }
-  bool OperatorApproves() override { return peace_ || random_.Chance(0.5); }
+  bool OperatorApproves() override { return peace_ || options_.scripted || random_.Chance(0.5); }
 
  private:
   struct Arrive {
