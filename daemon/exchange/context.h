@@ -8,6 +8,7 @@
 #include "compression/codec.h"
 #include "daemon/endpoint/endpoint.h"
 #include "daemon/engine/ids.h"
+#include "daemon/exchange/entropy_pool.h"
 #include "daemon/exchange/ports.h"
 #include "daemon/loop/loop.h"
 #include "daemon/memory/buffer_pool.h"
@@ -24,6 +25,7 @@ struct Context {
   std::shared_ptr<const schema::Layout> layout;       // shared with sessions and tasks
   std::shared_ptr<endpoint::LocalEndpoint> endpoint;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer;           // shared with tasks on workers
+  std::shared_ptr<EntropyPool> entropy = std::make_shared<EntropyPool>();  // shared with tasks
   loop::Loop* loop = nullptr;
   work::WorkerPool* workers = nullptr;
   memory::BufferPool* buffers = nullptr;

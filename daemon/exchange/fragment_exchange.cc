@@ -29,6 +29,21 @@ absl::Span<float> Part(const Context& context, engine::FragmentId fragment, uint
                         context.layout->ChunkElements(fragment, chunk));
 }
 
+// Puts the chunk's packed form into its place where that is smaller.
+void Pack(EntropyPool* entropy, memory::Buffer* chunk, memory::Buffer* packed) {
+  auto* out = reinterpret_cast<uint8_t*>(packed->data());
+  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(chunk->data()),
+                                        chunk->size());
+  const size_t size = entropy->With([&](compression::EntropyWorkspace* workspace) -> size_t {
+    const absl::Span<const uint8_t> made =
+        compression::PackChunk(bytes, workspace, {out, packed->size()});
+    return made.data() == out ? made.size() : 0;
+  });
+  if (size == 0) return;
+  packed->Resize(size);
+  std::swap(*chunk, *packed);
+}
+
 // Differs per round and cluster (stochastic rounding).
 uint32_t Seed(engine::RoundNumber round, engine::ClusterId self) {
   return static_cast<uint32_t>(round) * 0x9e3779b1u + self;
@@ -108,12 +123,22 @@ void FragmentExchange::EncodeChunk(uint32_t index) {
     RetryEncoding();
     return;
   }
+  absl::StatusOr<memory::Buffer> second =
+      context_.buffers->Allocate(context_.codec.entropy ? buffer->size() : 0);
+  if (!second.ok()) {
+    --own_->next_to_encode;
+    RetryEncoding();
+    return;
+  }
   ++encoding_;
+  auto packed = std::make_shared<memory::Buffer>(*std::move(second));  // shared by the two halves
   auto result = std::make_shared<memory::Buffer>(*std::move(buffer));  // shared by the two halves
   RunOnWorker(
-      [endpoint = context_.endpoint, fragment = fragment_, index, result] {
+      [endpoint = context_.endpoint, entropy = context_.entropy, codec = context_.codec,
+       fragment = fragment_, index, result, packed] {
         auto* bytes = reinterpret_cast<uint8_t*>(result->data());
         result->Resize(endpoint->EncodeChunk(fragment, index, {bytes, result->size()}).bytes);
+        if (codec.entropy) Pack(entropy.get(), result.get(), packed.get());
       },
       [this, op = own_->op(), index, result] {
         --encoding_;
@@ -184,6 +209,17 @@ void FragmentExchange::Release(engine::OpId op) {
 
 // ---------------------------------------------------------------- what arrives
 
+// Everything that makes the bytes safe to decode; packed ones are opened once to know it.
+absl::Status FragmentExchange::Check(uint32_t index, const memory::Buffer& payload) const {
+  const uint32_t elements = context_.layout->ChunkElements(fragment_, index);
+  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(payload.data()),
+                                        payload.size());
+  if (!context_.codec.entropy) return compression::CheckChunk(context_.codec, elements, bytes);
+  return context_.entropy->With([&](compression::EntropyWorkspace* workspace) {
+    return compression::OpenChunk(context_.codec, elements, bytes, workspace).status();
+  });
+}
+
 void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                                memory::Buffer payload) {
   const uint64_t bytes = payload.size();
@@ -193,9 +229,7 @@ void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& addre
     context_.port->ReturnCredit(from, bytes);
     return;
   }
-  const absl::Status good = compression::CheckChunk(
-      context_.codec, context_.layout->ChunkElements(fragment_, address.index),
-      {reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
+  const absl::Status good = Check(address.index, payload);
   if (!good.ok()) {
     context_.port->ReturnCredit(from, bytes);
     context_.listener->OnBadChunk(from, address, good);
@@ -283,9 +317,11 @@ void FragmentExchange::ReduceChunk(uint32_t index) {
   auto result = std::make_shared<ReducedChunk>();  // shared by the two halves
   result->mean = *std::move(mean);
   RunOnWorker(
-      [payloads = std::move(payloads), weights = reduction_->weights(), elements, result] {
+      [codec = context_.codec, entropy = context_.entropy, payloads = std::move(payloads),
+       weights = reduction_->weights(), elements, result] {
         auto* out = reinterpret_cast<float*>(result->mean.data());
-        CombineChunk(payloads, weights, {out, elements}, &result->hash, &result->nonfinite);
+        CombineChunk(codec, entropy.get(), payloads, weights, {out, elements}, &result->hash,
+                     &result->nonfinite);
       },
       [this, generation = generation_, index, result] {
         OnReduced(generation, index, std::move(*result));

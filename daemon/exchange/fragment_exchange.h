@@ -83,6 +83,7 @@ class FragmentExchange {
   void RetryEncoding();
   void DropEncoding();
 
+  absl::Status Check(uint32_t index, const memory::Buffer& payload) const;
   void StartReduction(const engine::Reduce& action);
   void ReduceMore();
   void ReduceChunk(uint32_t index);

@@ -27,14 +27,36 @@ Weights WeightsOf(const std::vector<engine::Contributor>& contributors) {
   return out;
 }
 
-void CombineChunk(absl::Span<const memory::SharedBuffer> payloads, const Weights& weights,
+namespace {
+
+// The checked chunk as the codec wrote it: itself, or unpacked into the workspace.
+absl::Span<const uint8_t> Plain(const compression::CodecSpec& codec, uint32_t elements,
+                                const memory::SharedBuffer& payload,
+                                compression::EntropyWorkspace* workspace) {
+  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(payload.data()),
+                                        payload.size());
+  if (!codec.entropy) return bytes;
+  const auto plain = compression::OpenChunk(codec, elements, bytes, workspace);
+  assert(plain.ok());  // it was opened once when it arrived
+  return *plain;
+}
+
+}  // namespace
+
+void CombineChunk(const compression::CodecSpec& codec, EntropyPool* entropy,
+                  absl::Span<const memory::SharedBuffer> payloads, const Weights& weights,
                   absl::Span<float> out, engine::Hash64* hash, bool* nonfinite) {
   assert(payloads.size() == weights.factors.size());
   std::fill(out.begin(), out.end(), 0.0f);
-  for (size_t i = 0; i < payloads.size(); ++i) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(payloads[i].data());
-    compression::DecodeAccumulate({bytes, payloads[i].size()}, weights.factors[i], out.data());
-  }
+  const auto accumulate = [&](compression::EntropyWorkspace* workspace) {
+    for (size_t i = 0; i < payloads.size(); ++i) {
+      compression::DecodeAccumulate(
+          Plain(codec, static_cast<uint32_t>(out.size()), payloads[i], workspace),
+          weights.factors[i], out.data());
+    }
+    return true;
+  };
+  codec.entropy ? entropy->With(accumulate) : accumulate(nullptr);
   compression::ScaleVector(out, weights.scale);
   *hash = compression::ContentHash(absl::Span<const float>(out));
   *nonfinite = compression::FirstNonFinite(out) < out.size();

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "compression/codec.h"
 #include "daemon/engine/action.h"
 #include "daemon/engine/ids.h"
+#include "daemon/exchange/entropy_pool.h"
 #include "daemon/memory/buffer_pool.h"
 
 namespace causeway::exchange {
@@ -33,7 +35,8 @@ struct ReducedChunk {
 };
 
 // `payloads[i]` are the checked bytes of contributor i; `out` holds the chunk's fp32 elements.
-void CombineChunk(absl::Span<const memory::SharedBuffer> payloads, const Weights& weights,
+void CombineChunk(const compression::CodecSpec& codec, EntropyPool* entropy,
+                  absl::Span<const memory::SharedBuffer> payloads, const Weights& weights,
                   absl::Span<float> out, engine::Hash64* hash, bool* nonfinite);
 
 class Reduction {

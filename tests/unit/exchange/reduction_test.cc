@@ -35,7 +35,8 @@ struct Fixture {
       payloads.push_back(Encode(inputs[i]));
     }
     std::vector<float> out(inputs[0].size());
-    CombineChunk(payloads, WeightsOf(contributors), absl::MakeSpan(out), &hash, &nonfinite);
+    CombineChunk({}, nullptr, payloads, WeightsOf(contributors), absl::MakeSpan(out), &hash,
+                 &nonfinite);
     return out;
   }
   engine::Hash64 hash = 0;
