@@ -72,7 +72,8 @@ run demo: running
 
 TEST_CASE("status as a program reads it") {
   const std::string json = FormatStatusJson(Sample());
-  CHECK(json.find("{\"cluster\":\"paris\",\"software\":\"causeway 0.1.0\",\"incarnation\":0,") == 0);
+  CHECK(json.find("{\"cluster\":\"paris\",\"software\":\"causeway 0.1.0\",\"incarnation\":0,") ==
+        0);
   CHECK(json.find("\"memory\":{\"budget_bytes\":4294967296,") != std::string::npos);
   CHECK(json.find("\"members\":[\"paris\",\"tokyo\"]") != std::string::npos);
   CHECK(json.find("\"residual_lost\":false") != std::string::npos);
