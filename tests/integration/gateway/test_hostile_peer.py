@@ -25,6 +25,21 @@ class HostilePeer(unittest.TestCase):
         until(lambda: pair.paris.peer(cluster)["state"] == "up", f"{cluster} is up")
         return control
 
+    def link_with_lane(self, pair, number):
+        control = self.link(pair, link=number, incarnation=number)
+        lane = self.stream(pair, LANE)
+        lane.write(lane_hello("osaka", link=number, incarnation=number))
+        self.assertIsNotNone(lane.read(), "the lane's hello")
+        return control, lane
+
+    def end_link(self, pair, control):
+        control.write(b"\x0a\xff")
+        until(lambda: pair.paris.peer("osaka")["state"] != "up", "the link is down")
+
+    @staticmethod
+    def broken_lanes(pair):
+        return [event for event in pair.paris.events("peer.lane-broken") if event["peer"] == "osaka"]
+
     def refused(self, pair, method, frame, words, cluster="osaka"):
         """The first frame of a stream is refused in these words, naming the peer."""
         stream = self.stream(pair, method, cluster)
@@ -42,7 +57,7 @@ class HostilePeer(unittest.TestCase):
     def test_a_peer_that_is_no_member_beside_honest_training(self):
         print(f"seed {SEED}")
         noise = random.Random(SEED)
-        with Pair(extra_peers=("osaka",)) as pair:
+        with Pair(extra_peers=("osaka",), peer_timeout_s=20) as pair:  # nobody here sends heartbeats
             trainers = join_both(pair)
             both(trainers, "steps", count=5)
             resident = pair.paris.resident_bytes()
@@ -73,26 +88,29 @@ class HostilePeer(unittest.TestCase):
             # A control frame above the limit of 1 MiB.
             self.ended(pair, control, field(5, message(f1=bytes(1 << 20))), "limit 1048576")
 
-            # Lanes: sizes that lie, by message length and by field.
-            for number, (frame, declared, words) in enumerate((
-                    (field(3, message(f1=1, f2="demo") + varint(15 << 3 | 2) + varint(8 << 30)), None, "follow"),
-                    (varint(3 << 3 | 2) + varint(1 << 40), None, "follow|malformed|limit"),
-                    (field(3, message(f1=1, f2="demo", f11=1, f15=bytes(3 << 20))), None, "limit|larger"),
-                    (field(3, message(f1=1, f2="demo", f11=1, f15=bytes(100))), None, "credit"),
-                    (noise.randbytes(3000), None, "malformed"),
-                    (b"", (2 << 30) - 1, "")), start=10):
-                control = self.link(pair, link=number, incarnation=number)
-                lane = self.stream(pair, LANE)
-                lane.write(lane_hello("osaka", link=number, incarnation=number))
-                self.assertIsNotNone(lane.read(), "the lane's hello")
+            # Lanes: sizes that lie, by the message's length and by the fields'.
+            ends_link = (  # read and judged
+                (field(3, message(f1=1, f2="demo") + varint(15 << 3 | 2) + varint(8 << 30)), "follow"),
+                (varint(3 << 3 | 2) + varint(1 << 40), "follow|malformed|limit"),
+                (field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(100))), "credit"),
+                (noise.randbytes(3000), "malformed"))
+            for number, (frame, words) in enumerate(ends_link, start=10):
+                control, lane = self.link_with_lane(pair, number)
                 before = len(pair.paris.events("peer.down"))
-                lane.write(frame, declared)
-                if not words:
-                    control.write(b"\x0a\xff")  # ends the link, for the next one
+                lane.write(frame)
                 until(lambda: len(pair.paris.events("peer.down")) > before, f"the link ends: {words}")
                 event = pair.paris.events("peer.down")[-1]
                 self.assertEqual(event["peer"], "osaka")
                 self.assertRegex(event["text"], words)
+            # Larger than any lane frame may be: never read.
+            control, lane = self.link_with_lane(pair, 20)
+            lane.write(field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(3 << 20))))
+            until(lambda: self.broken_lanes(pair), "the lane breaks")
+            self.end_link(pair, control)
+            # Announced as 2 GiB, of which 100 bytes come: nothing is set aside for the rest.
+            control, lane = self.link_with_lane(pair, 21)
+            lane.write(bytes(100), (2 << 30) - 1)
+            self.end_link(pair, control)
 
             looks = [trainer.answer() for trainer in trainers]
             self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])

@@ -26,8 +26,12 @@ class RawTrainer:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(path)
         self.sequence = 0
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
 
     def send(self, kind, body, descriptors=(), **header):
         self.sequence += 1
@@ -131,7 +135,7 @@ class HostileTrainer(unittest.TestCase):
             silent = []
             while len(silent) < 300:  # more than there may be
                 try:
-                    silent.append(RawTrainer(pair.paris.trainer_socket))
+                    silent.append(self.trainer(pair))
                 except BlockingIOError:
                     break  # the queue before accept is full: no more get in
             for each in silent:
