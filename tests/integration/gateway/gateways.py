@@ -242,7 +242,7 @@ class Gateway:
 
 class Pair:
     """Gateways of paris and tokyo, as a context manager. Keywords: as run_entry, for both; `paris`, `tokyo`:
-    dictionaries with what differs there; `runs`: run_entry texts instead; `wrong`: {cluster: pki directory}."""
+    dictionaries with what differs there; `runs`: run_entry texts instead; `pki`: {cluster: directory}."""
 
     def __init__(self, *, paris=None, tokyo=None, runs=None, extra_peers=(), pki=None,
                  peer_timeout_s=PEER_TIMEOUT_S, start=True, **run):

@@ -3,7 +3,7 @@
 import unittest
 
 from gateways import Pair
-from trainers import Trainer, TrainerError, both, join_both, main
+from trainers import both, join_both, main
 
 
 class Forget(unittest.TestCase):

@@ -61,7 +61,7 @@ class HostilePeer(unittest.TestCase):
             trainers = join_both(pair)
             both(trainers, "steps", count=5)
             resident = pair.paris.resident_bytes()
-            used = pair.paris.status()["memory"]["used_bytes"]
+            used = pair.paris.status()["memory"]["used_by"]
             for trainer in trainers:
                 trainer.tell("steps", count=2000)  # 400 rounds
 
@@ -119,7 +119,10 @@ class HostilePeer(unittest.TestCase):
             self.assertEqual(ends[0]["values"], ends[1]["values"])
             self.assertLess(pair.paris.resident_bytes() - resident, GROWTH_BYTES_MAX)
             self.assertEqual(pair.paris.peer("tokyo")["state"], "up")
-            until(lambda: pair.paris.status()["memory"]["used_bytes"] <= used, "memory is given back", 10)
+            # Rounds without the hostile peer hold up to this, too; nothing of it is left.
+            after = pair.paris.status()["memory"]["used_by"]
+            self.assertEqual(after["run demo"], used["run demo"])
+            self.assertLess(after["chunks"], 1 << 20)
 
     def test_a_member_that_says_anything(self):
         """tokyo's certificate in wrong hands: messages of the run with random and forged contents."""
@@ -154,10 +157,11 @@ class HostilePeer(unittest.TestCase):
                                               noise.choice((link, 0, number())), noise.choice((0, number()))))
                     if control.ended:
                         break
-                control.close()
+                control.write(b"\x0a\xff")  # the gateway ends the link once it has read all that
+                self.assertTrue(control.until_ended())
                 until(lambda: pair.paris.peer("tokyo")["state"] != "up", "the link is down")
+            pair.paris.until_event("peer.refused", "message dropped")
             events = pair.paris.events("peer.refused")
-            self.assertTrue(events)
             self.assertEqual({event["peer"] for event in events}, {"tokyo"})
             self.assertLess(pair.paris.resident_bytes() - resident, GROWTH_BYTES_MAX)
             # The thief is gone. Whatever it made paris believe, the operator's remedy helps.

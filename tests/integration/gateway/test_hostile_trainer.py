@@ -8,7 +8,7 @@ import socket
 import struct
 import unittest
 
-from gateways import PATIENCE_S, Pair, until
+from gateways import PATIENCE_S, Pair
 from trainers import both, join_both, main
 
 SEED = 3

@@ -7,7 +7,7 @@ import time
 import unittest
 
 from gateways import FP32, PEER_TIMEOUT_S, Pair, until
-from trainers import Trainer, TrainerError, both, join_both, main
+from trainers import both, join_both, main
 
 LEARN_S = PEER_TIMEOUT_S + 2  # what the documents promise
 SEED = 11
@@ -93,8 +93,9 @@ class Restart(unittest.TestCase):
                         time.sleep(moments.uniform(0, 0.05))  # the moment of death, not a wait for something
                     gateway.kill()
                     self.restart(gateway, other)
-                    looks = [survivor.answer(), fast.answer()]
-                    self.assertTrue(gateway.run()["state"] == "running")
+                    for trainer in (survivor, fast):
+                        trainer.answer()
+                    self.assertEqual(gateway.run()["state"], "running")
                 self.end_equal([survivor, fast])
 
     def until_busy(self, gateway):
