@@ -94,7 +94,7 @@ void Core::On(const TrainerGone& event) {
 void Core::On(const PeerConnected& event) {
   if (event.peer >= context_.config.clusters || event.peer == context_.self()) return;
   context_.peers[event.peer].connected = true;
-  Repeat(event.peer);
+  Repeat(event.peer, MakeReport());
 }
 
 void Core::On(const PeerDisconnected& event) {
@@ -263,19 +263,24 @@ void Core::OnJoin(ClusterId from, const Header& header, const Join& body) {
   candidate_.FoundIfPossible();
 }
 
-void Core::Repeat(ClusterId to) {
-  if (!context_.Active()) context_.Send(to, MakeJoin());
+Report Core::MakeReport() const {
   Report report = acceptor_.MakeReport();
   report.fetching = catch_up_.FetchingAny();
-  context_.Send(to, Heartbeat{std::move(report)});
+  return report;
+}
+
+void Core::Repeat(ClusterId to, const Report& report) {
+  if (!context_.Active()) context_.Send(to, MakeJoin());
+  context_.Send(to, Heartbeat{report});
   candidate_.Repeat(to);
   plans_.Repeat(to);
   rounds_.Repeat(to);
 }
 
 void Core::Tick() {
+  const Report report = MakeReport();
   for (int id = 0; id < context_.config.clusters; ++id) {
-    if (id != context_.self()) Repeat(static_cast<ClusterId>(id));
+    if (id != context_.self()) Repeat(static_cast<ClusterId>(id), report);
   }
   candidate_.OnTick();
   candidate_.FoundIfPossible();

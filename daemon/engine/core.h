@@ -54,7 +54,8 @@ class Core {
   void CompareDigests(ClusterId from, const Join& join);
   Join MakeJoin() const;
   void Tick();
-  void Repeat(ClusterId to);
+  Report MakeReport() const;
+  void Repeat(ClusterId to, const Report& report);
   void AfterEvent();
   Phase CurrentPhase(ClusterSet* awaited, std::string* reason) const;
 

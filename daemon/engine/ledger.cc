@@ -202,7 +202,7 @@ void Ledger::ForgetOperations() {
   for (Standing& standing : standings_) standing.op.reset();
 }
 
-void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string reason) {
+void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason) {
   Standing& standing = standings_[id];
   if (!standing.op || !standing.op->Waits()) return;
   Operation& operation = *standing.op;
@@ -210,7 +210,7 @@ void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::s
     return;
   operation.state = state;
   operation.awaited = awaited;
-  operation.reason = std::move(reason);
+  operation.reason = std::string(reason);
   context_.Act(
       OpChanged{id, operation.op, state, operation.base.round + 1, awaited, operation.reason});
 }

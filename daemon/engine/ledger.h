@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/engine/action.h"
@@ -72,7 +73,7 @@ class Ledger {
   // The trainer has gone: nobody waits for its operations any more.
   void ForgetOperations();
   // Reports a change of what a waiting operation waits for; quiet when nothing changed.
-  void SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string reason);
+  void SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason);
   std::optional<OpChanged> Find(FragmentId id, OpId op) const;
 
   const CommitRecord* RecordOf(FragmentId id, RoundNumber round) const;

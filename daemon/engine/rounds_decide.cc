@@ -198,7 +198,7 @@ void Rounds::DescribeWaiting(FragmentId id) {
   const Open& open = open_[id];
   const ClusterSet alive = context_.peers.AliveSet(context_.now);
   ClusterSet awaited;
-  std::string reason;
+  const char* reason = "";
   if (open.sent) {
     const CommitRecord& record = open.sent->record;
     awaited = open.sent->members;

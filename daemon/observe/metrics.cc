@@ -35,9 +35,9 @@ Metrics::Metrics()
           "peer_rtt_seconds", "Round trip of the newest heartbeat to the peer.", {"peer"})),
       peer_lanes(
           registry_->AddGauge("peer_lanes", "Lanes to the peer that are connected.", {"peer"})),
-      wire_bytes(registry_->AddCounter("wire_bytes_total",
-                                       "Bytes exchanged with the peer, framing included.",
-                                       {"peer", "direction"})),
+      chunk_bytes(registry_->AddCounter(
+          "chunk_bytes_total", "Encoded chunk bytes exchanged with the peer, resends included.",
+          {"peer", "direction"})),
       payload_bytes(registry_->AddCounter("payload_bytes_total",
                                           "Bytes of tensors and chunks by stage of a round.",
                                           {"run", "stage"})),
@@ -52,9 +52,6 @@ Metrics::Metrics()
       rounds(registry_->AddCounter("rounds_total", "Rounds by how they ended for this cluster.",
                                    {"run", "result"})),
       epoch(registry_->AddGauge("epoch", "Number of the run's installed membership.", {"run"})),
-      quantisation_error_ratio(registry_->AddGauge(
-          "quantisation_error_ratio",
-          "L2 norm lost by encoding over the norm sent, in the newest round.", {"run"})),
       tls_handshakes(registry_->AddCounter("tls_handshakes_total",
                                            "TLS handshakes of gateways by result.", {"result"})),
       authorisation_denied(
@@ -65,9 +62,6 @@ Metrics::Metrics()
       certificate_not_after(registry_->AddGauge(
           "certificate_not_after_timestamp_seconds",
           "When the certificate expires, in seconds of the Unix clock.", {"certificate"})),
-      config_last_reload_ok(
-          registry_->AddGauge("config_last_reload_successful",
-                              "1 when the configuration was last read without error.", {})),
       memory_budget_bytes(
           registry_->AddGauge("memory_budget_bytes", "The most that buffers may take.", {})),
       memory_used_bytes(

@@ -83,19 +83,17 @@ class Metrics {
   Family<Gauge>& peer_up;                     // {peer}
   Family<Gauge>& peer_rtt_seconds;            // {peer}
   Family<Gauge>& peer_lanes;                  // {peer}
-  Family<Counter>& wire_bytes;                // {peer, direction: sent|received}
-  Family<Counter>& payload_bytes;             // {run, stage: submitted|encoded|received|delivered}
+  Family<Counter>& chunk_bytes;               // {peer, direction: sent|received}
+  Family<Counter>& payload_bytes;             // {run, stage: submitted|encoded|received}
   Family<Counter>& chunk_retransmits;         // {peer}
   Family<Gauge>& in_flight_bytes;             // {peer}
-  Family<Histogram>& round_duration_seconds;  // {run, phase: encode|exchange|complete|total}
-  Family<Counter>& rounds;                    // {run, result: committed|excluded|aborted}
+  Family<Histogram>& round_duration_seconds;  // {run, phase: total}
+  Family<Counter>& rounds;                    // {run, result: committed|excluded}
   Family<Gauge>& epoch;                       // {run}: the epoch's counter
-  Family<Gauge>& quantisation_error_ratio;    // {run}: |lost| / |sent|, L2, of the newest round
   Family<Counter>& tls_handshakes;            // {result: accepted|rejected|failed}
   Family<Counter>& authorisation_denied;      // {reason: identity|run|epoch|protocol}
   Family<Counter>& screened_updates;          // {run, reason: nonfinite|norm}
   Family<Gauge>& certificate_not_after;       // {certificate: gateway|authority|a peer's name}
-  Family<Gauge>& config_last_reload_ok;       // {}
   Family<Gauge>& memory_budget_bytes;         // {}
   Family<Gauge>& memory_used_bytes;           // {account}
   Family<Gauge>& trainers_attached;           // {run}

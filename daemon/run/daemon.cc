@@ -1,6 +1,9 @@
 // Opening and closing. Destruction order is the reverse of the members': doors first, loop last.
 #include "daemon/run/daemon.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -135,6 +138,10 @@ absl::Status Daemon::OpenTransport() {
                               const std::string& remote) -> absl::StatusOr<std::string> {
     absl::StatusOr<security::AuthenticatedPeer> peer = credentials_->Authenticate(context, remote);
     if (!peer.ok()) return peer.status();
+    const int64_t not_after_s = peer->certificate.not_after_s;
+    metrics_.certificate_not_after.With({peer->cluster}).Set(static_cast<double>(not_after_s));
+    absl::MutexLock lock(&certificates_mutex_);
+    certificates_not_after_s_[peer->cluster] = not_after_s;
     return peer->cluster;
   };
   transport.lanes = config_.lanes;
@@ -163,6 +170,10 @@ Surroundings Daemon::Around() {
 }
 
 absl::Status Daemon::OpenRuns() {
+  const std::string& directory = config_.state_directory;
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make state_directory ", directory));
+  }
   workers_ = std::make_unique<work::WorkerPool>(config_.workers);
   for (const config::Run& run : config_.runs) {
     absl::StatusOr<std::unique_ptr<Run>> made = Run::Create(Around(), run);
@@ -256,9 +267,9 @@ void Daemon::Tick() {
     metrics_.peer_up.With({peer.cluster}).Set(up ? 1 : 0);
     metrics_.peer_rtt_seconds.With({peer.cluster}).Set(absl::ToDoubleSeconds(peer.rtt));
     metrics_.peer_lanes.With({peer.cluster}).Set(peer.lanes_up);
-    metrics_.wire_bytes.With({peer.cluster, "sent"})
+    metrics_.chunk_bytes.With({peer.cluster, "sent"})
         .RaiseTo(static_cast<double>(peer.payload_bytes_sent));
-    metrics_.wire_bytes.With({peer.cluster, "received"})
+    metrics_.chunk_bytes.With({peer.cluster, "received"})
         .RaiseTo(static_cast<double>(peer.payload_bytes_received));
     metrics_.chunk_retransmits.With({peer.cluster})
         .RaiseTo(static_cast<double>(peer.chunks_resent));

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/admin/service.h"
 #include "daemon/config/config.h"
 #include "daemon/loop/loop.h"
@@ -107,6 +109,9 @@ class Daemon final : private trainers::TrainerListener,
   std::unique_ptr<memory::BufferPool> buffers_;
   std::unique_ptr<security::TlsObserver> tls_observer_;
   std::unique_ptr<security::Credentials> credentials_;
+  absl::Mutex certificates_mutex_;
+  // By peer; set where identities are proven (poller thread), read for status.
+  std::map<std::string, int64_t> certificates_not_after_s_ ABSL_GUARDED_BY(certificates_mutex_);
   std::unique_ptr<work::WorkerPool> workers_;
   std::unique_ptr<transport::Transport> transport_;
   std::vector<std::unique_ptr<Run>> runs_;

@@ -193,6 +193,11 @@ void Daemon::FillStatus(admin::v1::StatusReply* reply) {
       p->set_payload_bytes_received(peer.payload_bytes_received);
       p->set_chunks_resent(peer.chunks_resent);
       p->set_last_error(peer.last_error);
+      absl::MutexLock lock(&certificates_mutex_);
+      auto not_after = certificates_not_after_s_.find(peer.cluster);
+      if (not_after != certificates_not_after_s_.end()) {
+        p->set_certificate_not_after_unix_s(not_after->second);
+      }
     }
     for (const std::unique_ptr<Run>& run : runs_) run->FillStatus(out.add_runs());
     const memory::Usage total = budget_->usage();

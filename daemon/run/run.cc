@@ -164,6 +164,8 @@ void Run::Do(const engine::Commit& action) {
     if (op != trainer_->ops.end() && op->second.id() == action.own_op) {
       op->second.wire_bytes =
           exchange_->rounds(action.record.fragment).encoded_bytes(action.own_op);
+      around_.metrics->payload_bytes.With({name(), "encoded"})
+          .Add(static_cast<double>(op->second.wire_bytes));
     }
   }
   exchange_->rounds(action.record.fragment).Commit(action);

@@ -6,6 +6,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
@@ -22,6 +23,7 @@ constexpr int kMetadataBytesMax = 8 << 10;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kPingIntervalMinMs = 10'000;  // what the server tolerates
 constexpr int kConnectionIdleMs = 30'000;   // a connection without streams, such as an idle probe's
+constexpr uint64_t kQuotaBaseBytes = uint64_t{512} << 20;
 constexpr absl::Duration kKeepaliveTimeoutMin = absl::Seconds(20);
 
 int KeepaliveTimeoutMs(absl::Duration peer_timeout) {
@@ -31,8 +33,10 @@ int KeepaliveTimeoutMs(absl::Duration peer_timeout) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout) {
+std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+                                           const grpc::ResourceQuota& quota) {
   grpc::ChannelArguments arguments;
+  arguments.SetResourceQuota(quota);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -50,7 +54,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duratio
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
-                     absl::Duration hello_timeout) {
+                     absl::Duration hello_timeout, const grpc::ResourceQuota& quota) {
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
@@ -67,5 +72,7 @@ void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
+
+uint64_t QuotaBytes(uint64_t windows_bytes) { return kQuotaBaseBytes + 2 * windows_bytes; }
 
 }  // namespace causeway::transport

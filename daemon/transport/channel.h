@@ -2,12 +2,14 @@
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_CHANNEL_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_CHANNEL_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "daemon/transport/transport.h"
 
 namespace grpc {
 class Channel;
+class ResourceQuota;
 class ServerBuilder;
 }  // namespace grpc
 
@@ -18,10 +20,16 @@ inline constexpr char kLaneMethod[] = "/causeway.wan.v1.Gateway/Lane";
 
 // A channel with a TCP connection of its own, which begins to connect at once. A new one for each
 // attempt: names are resolved again and gRPC's back-off does not add to ours.
-std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout);
+std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+                                           const grpc::ResourceQuota& quota);
 
 void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
-                     absl::Duration hello_timeout);
+                     absl::Duration hello_timeout, const grpc::ResourceQuota& quota);
+
+// How much gRPC may hold in all: what the windows let peers send, and room for connections and
+// small frames. Under pressure gRPC shrinks its own windows, so this is far above what well-behaved
+// peers need.
+uint64_t QuotaBytes(uint64_t windows_bytes);
 
 }  // namespace causeway::transport
 

@@ -7,7 +7,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
-#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::Create(TransportConfig con
 }
 
 Core::Core(TransportConfig config, memory::BufferPool* pool, TransportListener* listener)
-    : config_(std::move(config)), pool_(pool), listener_(listener) {
+    : config_(std::move(config)), quota_("causeway"), pool_(pool), listener_(listener) {
+  quota_.Resize(QuotaBytes(0));
   for (const PeerConfig& peer : config_.peers) entries_[peer.cluster];
 }
 
@@ -100,7 +101,7 @@ absl::Status Core::Listen() {
   service_ = std::make_unique<grpc::AsyncGenericService>();
   grpc::ServerBuilder builder;
   const LinkTimes times(config_.peer_timeout);
-  ConfigureServer(builder, times.peer_timeout, times.hello_timeout);
+  ConfigureServer(builder, times.peer_timeout, times.hello_timeout, quota_);
   builder.AddListeningPort(config_.listen, config_.server_credentials, &port_);
   builder.RegisterAsyncGenericService(service_.get());
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
@@ -114,7 +115,7 @@ absl::Status Core::Listen() {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config_.listen,
                                                ": the address is in use or not of this host"));
   }
-  shared_ = std::make_unique<Shared>(config_, *pool_, *listener_, *poller_);
+  shared_ = std::make_unique<Shared>(config_, *pool_, quota_, *listener_, *poller_);
   greeter_ = std::make_unique<Greeter>(*shared_, [this](const std::string& cluster) {
     Entry* entry = Find(cluster);
     return entry == nullptr ? nullptr : entry->peer.get();
@@ -130,7 +131,7 @@ absl::Status Core::Start() {
     if (absl::Status listening = Listen(); !listening.ok()) return listening;
   } else {
     poller_ = std::make_unique<Poller>(std::make_unique<grpc::CompletionQueue>());
-    shared_ = std::make_unique<Shared>(config_, *pool_, *listener_, *poller_);
+    shared_ = std::make_unique<Shared>(config_, *pool_, quota_, *listener_, *poller_);
   }
   const absl::Time now = MonotonicNow();
   for (const PeerConfig& peer : config_.peers) {
@@ -297,6 +298,25 @@ void Core::CancelChunks(const std::string& peer, std::function<bool(const ChunkH
   });
 }
 
+absl::Status Core::NoteWindow(Entry& entry, const std::string& run, uint64_t bytes) {
+  absl::MutexLock lock(&windows_mutex_);
+  auto found = entry.windows.find(run);
+  if (found != entry.windows.end()) {
+    windows_bytes_ -= found->second;
+    entry.windows.erase(found);
+  }
+  if (bytes != 0) {
+    if (entry.windows.size() >= static_cast<size_t>(kRunsPerPeerMax)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(kRunsPerPeerMax, " runs have windows for one peer already"));
+    }
+    entry.windows[run] = bytes;
+    windows_bytes_ += bytes;
+  }
+  quota_.Resize(QuotaBytes(windows_bytes_));
+  return absl::OkStatus();
+}
+
 absl::Status Core::SetWindow(const std::string& peer, const std::string& run, uint64_t bytes) {
   Entry* entry = Find(peer);
   if (entry == nullptr)
@@ -307,18 +327,7 @@ absl::Status Core::SetWindow(const std::string& peer, const std::string& run, ui
     return Invalid(absl::StrCat("window of ", bytes, " bytes for run ", run, " is outside ",
                                 kWindowBytesMin, " to ", kWindowBytesMax));
   }
-  {
-    absl::MutexLock lock(&windows_mutex_);
-    if (bytes == 0) {
-      entry->windows.erase(run);
-    } else if (entry->windows.size() >= static_cast<size_t>(kRunsPerPeerMax) &&
-               entry->windows.count(run) == 0) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(kRunsPerPeerMax, " runs have windows for cluster ", peer, " already"));
-    } else {
-      entry->windows.insert(run);
-    }
-  }
+  if (absl::Status noted = NoteWindow(*entry, run, bytes); !noted.ok()) return noted;
   if (poller_ == nullptr ||
       !poller_->Post([target = entry->peer.get(), run, bytes] { target->SetWindow(run, bytes); })) {
     return absl::UnavailableError("the transport is not running");

@@ -4,11 +4,11 @@
 #define CAUSEWAY_DAEMON_TRANSPORT_CORE_H_
 
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -46,8 +46,8 @@ class Core final : public Transport {
   // One peer from both sides of the border.
   struct Entry {
     PeerFront front;
-    std::unique_ptr<Peer> peer;     // poller thread
-    std::set<std::string> windows;  // guarded by windows_mutex_
+    std::unique_ptr<Peer> peer;               // poller thread
+    std::map<std::string, uint64_t> windows;  // by run; guarded by windows_mutex_
   };
 
   Entry* Find(const std::string& peer);
@@ -59,7 +59,10 @@ class Core final : public Transport {
   bool RunOnPoller(std::function<void()> task);
   absl::Status Listen();
 
+  absl::Status NoteWindow(Entry& entry, const std::string& run, uint64_t bytes);
+
   const TransportConfig config_;
+  grpc::ResourceQuota quota_;
   std::map<std::string, Entry> entries_;  // fixed after construction
   std::unique_ptr<grpc::AsyncGenericService> service_;
   std::unique_ptr<Poller> poller_;
@@ -74,6 +77,7 @@ class Core final : public Transport {
   bool stopped_ = false;
 
   absl::Mutex windows_mutex_;
+  uint64_t windows_bytes_ ABSL_GUARDED_BY(windows_mutex_) = 0;  // sum of all windows
   absl::Mutex status_mutex_;
   TransportStatus last_status_ ABSL_GUARDED_BY(status_mutex_);  // for after Stop
 };

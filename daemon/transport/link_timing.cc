@@ -11,7 +11,7 @@ constexpr absl::Duration kDialGraceMax = absl::Seconds(1);
 constexpr absl::Duration kTickMin = absl::Milliseconds(5);
 constexpr absl::Duration kTickMax = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffFirst = absl::Milliseconds(200);
-constexpr absl::Duration kBackoffMax = absl::Seconds(10);
+constexpr absl::Duration kBackoffMax = absl::Seconds(3);
 
 }  // namespace
 

@@ -2,6 +2,8 @@
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_SHARED_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_SHARED_H_
 
+#include <grpcpp/resource_quota.h>
+
 #include <memory>
 #include <random>
 #include <utility>
@@ -15,11 +17,12 @@
 namespace causeway::transport {
 
 struct Shared {
-  Shared(const TransportConfig& config, memory::BufferPool& pool, TransportListener& listener,
-         Poller& poller)
+  Shared(const TransportConfig& config, memory::BufferPool& pool, grpc::ResourceQuota& quota,
+         TransportListener& listener, Poller& poller)
       : config(config),
         times(config.peer_timeout),
         pool(pool),
+        quota(quota),
         listener(listener),
         poller(poller),
         random(config.incarnation) {}
@@ -33,6 +36,7 @@ struct Shared {
   const TransportConfig& config;
   const LinkTimes times;
   memory::BufferPool& pool;
+  grpc::ResourceQuota& quota;  // gRPC's own memory
   TransportListener& listener;
   Poller& poller;
   std::mt19937_64 random;

@@ -60,19 +60,17 @@ TEST_CASE("what operators expect is there") {
                            "peer_up",
                            "peer_rtt_seconds",
                            "peer_lanes",
-                           "wire_bytes_total",
+                           "chunk_bytes_total",
                            "payload_bytes_total",
                            "chunk_retransmits_total",
                            "in_flight_bytes",
                            "round_duration_seconds",
                            "rounds_total",
                            "epoch",
-                           "quantisation_error_ratio",
                            "tls_handshakes_total",
                            "authorisation_denied_total",
                            "screened_updates_total",
                            "certificate_not_after_timestamp_seconds",
-                           "config_last_reload_successful",
                            "memory_budget_bytes",
                            "memory_used_bytes",
                            "trainers_attached"}) {
@@ -84,14 +82,14 @@ TEST_CASE("values and labels") {
   Metrics metrics;
   metrics.peer_up.With({"tokyo"}).Set(1);
   metrics.peer_up.With({"oslo"}).Set(0);
-  metrics.wire_bytes.With({"tokyo", "sent"}).Add(10);
-  metrics.wire_bytes.With({"tokyo", "sent"}).Add(5);
+  metrics.chunk_bytes.With({"tokyo", "sent"}).Add(10);
+  metrics.chunk_bytes.With({"tokyo", "sent"}).Add(5);
   metrics.round_duration_seconds.With({"demo", "total"}).Observe(0.3);
   metrics.start_time_seconds.With({}).Set(1e9);
   const std::string text = metrics.Render();
   CHECK(Has(text, "# TYPE causeway_peer_up gauge\n"));
   CHECK(Has(text, "causeway_peer_up{peer=\"tokyo\"} 1\n"));
-  CHECK(Has(text, "causeway_wire_bytes_total{direction=\"sent\",peer=\"tokyo\"} 15\n"));
+  CHECK(Has(text, "causeway_chunk_bytes_total{direction=\"sent\",peer=\"tokyo\"} 15\n"));
   CHECK(Has(text, "le=\"0.5\"} 1\n"));
   CHECK(Has(text, "le=\"0.2\"} 0\n"));
   CHECK(Has(text, "causeway_start_time_seconds 1000000000\n"));
