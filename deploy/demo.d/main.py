@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""Two clusters train one model over a slow link: builds Causeway, trains three times, draws a report.
+
+On this machine: two network namespaces are the sites, an emulated wide-area link joins them, a gateway
+(causewayd) runs in each, and two trainer processes in each train a small GPT on the King James text.
+
+  sync-lan   every step's gradients exchanged, on a link without limits: the quality to reach
+  sync-wan   the same over the slow link, cut after 20 seconds
+  causeway   parameters combined every few steps, 4 bits each, over the slow link
+
+Writes report.html and result.json. Needs root (namespaces, TUN devices); installs missing packages by apt.
+"""
+import argparse
+import os
+import signal
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "deploy", "demo.d"), os.path.join(ROOT, "tests", "wan")]
+
+import preparation  # noqa: E402
+import session  # noqa: E402
+import wan_link  # noqa: E402
+from programs import Failure  # noqa: E402
+
+EXIT_PERMISSION = 77
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(prog="deploy/demo", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", choices=["standard", "fast"], default="standard",
+                        help="standard: averages every 10 steps, blocking. fast: every 20 steps, Nesterov, "
+                        "4 fragments, exchanged while training goes on")
+    parser.add_argument("--steps", type=int, default=1000, help="of each full run (default 1000)")
+    parser.add_argument("--seed", type=int, default=1, help="of model and batches (default 1)")
+    parser.add_argument("--output", metavar="DIR", default="demo-output",
+                        help="for report.html and result.json (default ./demo-output)")
+    parser.add_argument("--rate", default="100mbit", help="of the link, each direction (default 100mbit)")
+    parser.add_argument("--rtt", default="100ms", help="round trip time of the link (default 100ms)")
+    parser.add_argument("--keep-logs", action="store_true",
+                        help="keep logs and configurations in DIR/logs (kept anyway after a failure)")
+    parser.add_argument("--plain", action="store_true", help="plain lines instead of the dashboard")
+    parser.add_argument("--build-directory", metavar="DIR", help="use what is built there, build nothing")
+    options = parser.parse_args()
+    if options.steps < 20:
+        parser.error("--steps is at least 20")
+    if wan_link.rate_bits(options.rate) <= 0 or wan_link.duration_ms(options.rtt) < 0:
+        parser.error("--rate is a rate above zero")
+    return options
+
+
+def main():
+    try:
+        options = parse_options()
+        problem = wan_link.missing_requirements()
+        if os.geteuid() != 0:
+            print(f"demo: {problem}", file=sys.stderr)
+            return EXIT_PERMISSION
+        signal.signal(signal.SIGTERM, lambda *unused: sys.exit(128 + signal.SIGTERM))
+        build = preparation.prepare(ROOT, options.build_directory)
+        return session.run(ROOT, build, options)
+    except (Failure, wan_link.LinkError) as error:
+        print(f"\ndemo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; everything is cleaned up", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
