@@ -34,6 +34,18 @@ void Exchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
   }
 }
 
+void Exchange::OnPeerUp(engine::ClusterId peer) {
+  for (Fragment& fragment : fragments_) fragment.state->OnPeerUp(peer);
+}
+
+std::shared_ptr<void> Exchange::HoldCommits() {
+  for (Fragment& fragment : fragments_) fragment.rounds->HoldCommits();
+  return std::shared_ptr<void>(nullptr, [this, alive = std::weak_ptr<bool>(alive_)](void*) {
+    if (alive.expired()) return;
+    for (Fragment& fragment : fragments_) fragment.rounds->AllowCommits();
+  });
+}
+
 void Exchange::OnPeerDown(engine::ClusterId peer) {
   for (Fragment& fragment : fragments_) fragment.state->OnPeerDown(peer);
 }

@@ -31,7 +31,12 @@ class Exchange {
   // From peers; `from` is authenticated. Names outside the schema are dropped and their credit
   // returned.
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
+  void OnPeerUp(engine::ClusterId peer);
   void OnPeerDown(engine::ClusterId peer);
+
+  // Commits of all fragments wait until the value returned is gone: values stay readable. Release
+  // it on the loop's thread; it may outlive the exchange.
+  std::shared_ptr<void> HoldCommits();
 
   size_t size() const { return fragments_.size(); }
 
@@ -43,6 +48,7 @@ class Exchange {
 
   ChunkPort* const port_;
   std::vector<Fragment> fragments_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // holds have a weak reference
 };
 
 }  // namespace causeway::exchange

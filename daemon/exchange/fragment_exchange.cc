@@ -350,7 +350,7 @@ void FragmentExchange::OnReduced(uint64_t generation, uint32_t index, ReducedChu
 }
 
 void FragmentExchange::AnnounceIfHeld() {
-  if (!reduction_->held() || reduction_->announced) return;
+  if (!reduction_->held() || reduction_->announced || replacing()) return;
   reduction_->announced = true;
   engine::ResultHeld event;
   event.fragment = fragment_;
@@ -393,6 +393,18 @@ void FragmentExchange::HoldCommits() { ++holds_; }
 void FragmentExchange::AllowCommits() {
   assert(holds_ > 0);
   if (--holds_ == 0 && commit_ && !commit_started_) StartCommit();
+}
+
+void FragmentExchange::BeginReplacing() {
+  ++replacing_;
+  HoldCommits();
+}
+
+void FragmentExchange::EndReplacing() {
+  assert(replacing_ > 0);
+  --replacing_;
+  AllowCommits();
+  if (reduction_) AnnounceIfHeld();
 }
 
 void FragmentExchange::StartCommit() {

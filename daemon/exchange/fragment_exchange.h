@@ -64,6 +64,11 @@ class FragmentExchange {
   // Holds commits back while state is being read; runs them afterwards. Balanced calls.
   void HoldCommits();
   void AllowCommits();
+  // While the value is replaced on a worker nothing commits, and nothing is announced that names
+  // the state before the round. Balanced calls.
+  void BeginReplacing();
+  void EndReplacing();
+  bool replacing() const { return replacing_ > 0; }
 
   FragmentProgress Progress() const;
   uint64_t encoded_bytes(engine::OpId op) const;  // of the retained contribution; 0: not it
@@ -121,6 +126,7 @@ class FragmentExchange {
   std::optional<Committing> commit_;           // on workers, or held back
   std::optional<engine::Reduce> next_reduce_;  // came while the commit was running
   int holds_ = 0;
+  int replacing_ = 0;
   bool commit_started_ = false;
 };
 

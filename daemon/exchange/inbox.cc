@@ -1,6 +1,7 @@
 // A map of small vectors: a fragment has few senders and one or two rounds in flight.
 #include "daemon/exchange/inbox.h"
 
+#include <limits>
 #include <utility>
 
 namespace causeway::exchange {
@@ -12,7 +13,7 @@ bool Inbox::Put(engine::ClusterId from, const ChunkAddress& address, memory::Sha
   const Key key{from, address.incarnation, address.epoch, address.round};
   auto it = held_.find(key);
   if (it == held_.end()) {
-    if (held_.size() >= kInboxSendersMax || address.index >= chunks_) {
+    if (address.index >= chunks_ || !MakeRoom(key)) {
       drop_(from, bytes);
       return false;
     }
@@ -23,6 +24,18 @@ bool Inbox::Put(engine::ClusterId from, const ChunkAddress& address, memory::Sha
     return false;
   }
   it->second[address.index] = {std::move(payload), true};
+  return true;
+}
+
+// False: the sender has newer ones only. Keys ascend by sender, life, epoch and round.
+bool Inbox::MakeRoom(const Key& key) {
+  const auto first = held_.lower_bound(Key{key.from, 0, {}, std::numeric_limits<int64_t>::min()});
+  size_t count = 0;
+  for (auto it = first; it != held_.end() && it->first.from == key.from; ++it) ++count;
+  if (count < kInboxRoundsMax) return true;
+  if (key < first->first) return false;
+  DropPlaces(first->first, first->second);
+  held_.erase(first);
   return true;
 }
 

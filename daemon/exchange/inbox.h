@@ -1,8 +1,9 @@
 // Received contribution chunks of one fragment that wait to be reduced, keyed by who sent them, in
 // which life, epoch and round. Each key is held once: a repeat is dropped and its credit returned.
 //
-// Bounded: a number of contributions, chunks within the fragment, bytes by the credits that were
-// granted. Confined to the loop's thread. Does not: check payloads.
+// Bounded: contributions of each sender, of which the oldest makes room; chunks within the
+// fragment; bytes by the credits that were granted. Confined to the loop's thread. Does not: check
+// payloads.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 
@@ -18,7 +19,8 @@
 
 namespace causeway::exchange {
 
-inline constexpr size_t kInboxSendersMax = 256;  // (sender, life, epoch, round) combinations
+// (life, epoch, round) combinations of one sender; an honest one has two or three.
+inline constexpr size_t kInboxRoundsMax = 16;
 
 class Inbox {
  public:
@@ -27,7 +29,7 @@ class Inbox {
       : chunks_(chunks), drop_(std::move(drop)) {}
   ~Inbox();
 
-  // Keeps the chunk, or drops a repeat or one that no place is left for. True: kept.
+  // Keeps the chunk, or drops a repeat or one older than all that its sender has here. True: kept.
   bool Put(engine::ClusterId from, const ChunkAddress& address, memory::SharedBuffer payload);
 
   // Null: not here.
@@ -64,6 +66,7 @@ class Inbox {
   };
 
   void DropPlaces(const Key& key, std::vector<Place>& places);
+  bool MakeRoom(const Key& key);
   template <typename Predicate>
   void DropIf(Predicate predicate);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,12 +44,24 @@ uint32_t StateTransfer::Pieces() const {
   return context_.outer->rule(fragment_).UsesMomentum() ? 2 * chunks_ : chunks_;
 }
 
+void StateTransfer::SetCommitted(const engine::StateId& state) {
+  committed_ = state;
+  // What is being fetched is overtaken.
+  const bool stale = staged_ && std::tie(staged_->state.lineage, staged_->state.round) <=
+                                    std::tie(state.lineage, state.round);
+  if (stale) staged_.reset();
+}
+
 // ---------------------------------------------------------------- joiner
 
 void StateTransfer::Fetch(const engine::FetchState& action) {
   if (staged_ && staged_->state == action.state && !staged_->verifying) {
     staged_->donors = action.donors;
-    if (!action.donors.Contains(staged_->donor)) AskNextDonor();
+    if (action.donors.Contains(staged_->donor)) {
+      context_.port->RequestState(staged_->donor, fragment_, staged_->state);  // it was away
+    } else {
+      AskNextDonor();
+    }
     return;
   }
   staged_ = std::make_shared<Staged>();
@@ -146,6 +159,11 @@ void StateTransfer::Verify() {
       });
 }
 
+void StateTransfer::OnPeerUp(engine::ClusterId peer) {
+  if (!staged_ || staged_->verifying || staged_->donor != peer) return;
+  context_.port->RequestState(peer, fragment_, staged_->state);
+}
+
 void StateTransfer::OnPeerDown(engine::ClusterId peer) {
   const size_t first = serving_ ? 1 : 0;  // the one being served runs to its end
   for (size_t i = waiting_.size(); i > first; --i) {
@@ -158,7 +176,7 @@ void StateTransfer::OnPeerDown(engine::ClusterId peer) {
 
 void StateTransfer::Adopt(const engine::AdoptState& action) {
   assert(action.from_trainer || (staged_ && staged_->verified && staged_->state == action.state));
-  rounds_->HoldCommits();
+  rounds_->BeginReplacing();
   const absl::Span<float> value = context_.endpoint->WritableValue(fragment_, action.state.round);
   auto staged = action.from_trainer ? nullptr : staged_;
   RunOnWorker(
@@ -190,24 +208,27 @@ void StateTransfer::Finish(const engine::AdoptState& action) {
   context_.endpoint->Publish(fragment_, action.state.round);
   rounds_->SettleOwn(action.own);
   if (!action.forward) context_.endpoint->ResetResidual(fragment_);
-  staged_.reset();
-  committed_ = action.state;
+  SetCommitted(action.state);
   rounds_->SetCommitted(action.state.round);
-  rounds_->AllowCommits();
   context_.listener->OnAdopted(fragment_, action.state);
+  rounds_->EndReplacing();
 }
 
 // ---------------------------------------------------------------- donor
 
 void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state) {
-  const bool have = committed_ == state && !rounds_->committing();
-  if (!have || waiting_.size() >= engine::kClustersMax) {
+  const bool have = committed_ == state && !rounds_->committing() && !rounds_->replacing();
+  if (!have) {
     context_.port->OfferState(from, fragment_, state, false, {});
     return;
   }
+  context_.port->OfferState(from, fragment_, state, true, context_.outer->StateHash(fragment_));
+  // Who is being served may have lost what was sent; who waits already gets it all.
+  const bool queued = std::any_of(waiting_.begin() + (serving_ ? 1 : 0), waiting_.end(),
+                                  [from](const Serving& s) { return s.to == from; });
+  if (queued) return;
   waiting_.push_back({from, state, 0, 0});
   rounds_->HoldCommits();
-  context_.port->OfferState(from, fragment_, state, true, context_.outer->StateHash(fragment_));
   if (!serving_) {
     serving_ = true;
     ServeMore();
@@ -215,7 +236,15 @@ void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& sta
 }
 
 void StateTransfer::ServeMore() {
-  const Serving& serving = waiting_.front();
+  Serving& serving = waiting_.front();
+  const bool gone =
+      rounds_->replacing() || !context_.endpoint->Holds(fragment_, serving.state.round);
+  if (gone && serving.next < Pieces()) {  // replaced by a later state meanwhile
+    context_.port->OfferState(serving.to, fragment_, serving.state, false, {});
+    serving.next = Pieces();
+    if (serving.encoding == 0) FinishServing();
+    return;
+  }
   const uint32_t window = static_cast<uint32_t>(context_.workers->threads()) + 1;
   while (serving.next < Pieces() && serving.encoding < window) {
     if (!EncodePiece(serving.next)) return;

@@ -31,7 +31,7 @@ class StateTransfer {
   void Fetch(const engine::FetchState& action);
   void Adopt(const engine::AdoptState& action);
   // The value here is now this state (after a commit or an adoption).
-  void SetCommitted(const engine::StateId& state) { committed_ = state; }
+  void SetCommitted(const engine::StateId& state);
   const engine::StateId& committed() const { return committed_; }
 
   // From a joiner.
@@ -40,6 +40,8 @@ class StateTransfer {
   void OnOffer(engine::ClusterId from, const engine::StateId& state, bool found,
                const engine::Hash256& state_hash);
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
+  // What was asked of the donor or sent by it may have been lost with its last link.
+  void OnPeerUp(engine::ClusterId peer);
   void OnPeerDown(engine::ClusterId peer);
 
   bool fetching() const { return staged_ != nullptr && !staged_->verified; }
@@ -77,7 +79,7 @@ class StateTransfer {
   FragmentExchange* const rounds_;
   engine::StateId committed_;
   std::shared_ptr<Staged> staged_;  // shared with tasks on workers
-  std::vector<Serving> waiting_;    // joiners, served one after the other; at most kClustersMax
+  std::vector<Serving> waiting_;    // joiners, served one after the other; each at most twice
   bool serving_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

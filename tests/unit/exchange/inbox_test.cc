@@ -66,10 +66,26 @@ TEST_CASE_METHOD(Fixture, "rounds and epochs end") {
   CHECK(dropped == 300);
 }
 
-TEST_CASE_METHOD(Fixture, "the number of kept contributions is bounded") {
-  for (size_t i = 0; i < kInboxSendersMax; ++i) CHECK(Put(1, 0, 1, 1000 + i));
+TEST_CASE_METHOD(Fixture, "a sender's contributions are bounded: the oldest makes room") {
+  for (size_t i = 0; i < kInboxRoundsMax; ++i) CHECK(Put(1, 0, 1, 1000 + i));
   CHECK_FALSE(Put(1, 0, 1, 5));
   CHECK(dropped == 100);
+  CHECK(Put(1, 0, 1, 5000));
+  CHECK(dropped == 200);
+  CHECK(inbox.Find(1, 1000, {1, 0}, 1, 0) == nullptr);
+  CHECK(inbox.Find(1, 1001, {1, 0}, 1, 0) != nullptr);
+  CHECK(inbox.Find(1, 5000, {1, 0}, 1, 0) != nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "one sender takes no place from another") {
+  for (size_t i = 0; i < 2 * kInboxRoundsMax; ++i) Put(1, 0, 1, 1000 + i);
+  ChunkAddress other;
+  other.epoch = {1, 0};
+  other.round = 1;
+  other.incarnation = 1;
+  CHECK(inbox.Put(0, other, memory::SharedBuffer(*pool.Allocate(100))));
+  CHECK(inbox.Put(2, other, memory::SharedBuffer(*pool.Allocate(100))));
+  CHECK(dropped == 100 * kInboxRoundsMax);
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   }
   void RequestState(engine::ClusterId from, engine::FragmentId,
                     const engine::StateId& state) override {
+    if (!linked) return;
     wire_->loop->Post(
         [this, from, state] { wire_->sides[from]->exchange->state(0).OnRequest(self_, state); });
   }
@@ -150,6 +151,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   std::shared_ptr<outer::OuterState> outer;
   std::unique_ptr<exchange::Exchange> exchange;
   bool lie_about_state = false;
+  bool linked = true;  // false: what it asks of donors is lost
 
   std::vector<engine::ResultHeld> held;
   std::vector<exchange::CommitReport> committed;

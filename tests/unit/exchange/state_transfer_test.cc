@@ -103,5 +103,40 @@ TEST_CASE_METHOD(Fixture, "a donor that goes away is asked again when it is name
   CHECK(pair.b().states[0].state == state);
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "what was asked of a donor without a link is asked when the link is back") {
+  pair.b().linked = false;
+  Fetch(state);
+  pair.b().exchange->OnPeerDown(0);
+  pair.b().linked = true;
+  pair.b().exchange->OnPeerUp(0);
+  pair.Until([&] { return !pair.b().states.empty(); });
+  CHECK(pair.b().states[0].state == state);
+}
+
+TEST_CASE_METHOD(Fixture, "a fetch that is ordered again is asked for again") {
+  pair.b().linked = false;
+  Fetch(state);
+  pair.b().linked = true;
+  Fetch(state);
+  pair.Until([&] { return !pair.b().states.empty(); });
+  CHECK(pair.b().states[0].state == state);
+}
+
+TEST_CASE_METHOD(Fixture, "commits wait while values are being read") {
+  std::shared_ptr<void> hold = pair.a().exchange->HoldCommits();
+  pair.a().model.Write(0, [](uint64_t i) { return Noise(3, i); });
+  const engine::Reduce order = pair.Order(2, {4});
+  pair.a().Start(2, 4, engine::ClusterSet{0}, 2);
+  pair.a().rounds().Reduce(order);
+  pair.Until([&] { return pair.a().held.size() == 2; });
+  pair.a().rounds().Commit(pair.CommitOf(order, engine::OwnPart::kCounted));
+  CHECK(pair.a().rounds().committing());
+  CHECK_FALSE(pair.a().endpoint->Holds(0, 2));
+  CHECK(pair.a().endpoint->Holds(0, 1));
+  hold.reset();
+  pair.Until([&] { return pair.a().committed.size() == 2; });
+}
+
 }  // namespace
 }  // namespace causeway::testing
