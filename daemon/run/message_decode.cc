@@ -154,6 +154,7 @@ class Decoder {
     out.wants_join = in.wants_join();
     out.leaving = in.leaving();
     out.draining = in.draining();
+    out.fetching = in.fetching();
     out.suspected = Clusters("suspected", in.suspected());
     if (Bounded("fragments", in.fragments_size(), e::kFragmentsMax)) {
       for (const w::FragmentReport& f : in.fragments()) {

@@ -86,6 +86,7 @@ class Encoder {
     out->set_wants_join(in.wants_join);
     out->set_leaving(in.leaving);
     out->set_draining(in.draining);
+    out->set_fetching(in.fetching);
     Names(in.suspected, out->mutable_suspected());
     for (const e::FragmentReport& f : in.fragments) FragmentReportOf(f, out->add_fragments());
   }

@@ -51,6 +51,7 @@ inline engine::Report SomeReport() {
   out.accepted = {8, 1};
   out.blank = false;
   out.kept_memory = out.installed = out.active = out.wants_join = out.leaving = out.draining = true;
+  out.fetching = true;
   out.suspected = {1};
   engine::FragmentReport fragment;
   fragment.holds = true;
