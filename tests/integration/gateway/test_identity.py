@@ -52,7 +52,8 @@ def foreign_client(gateway, pki, *options, until_said=None):
     process = subprocess.Popen(
         ["openssl", "s_client", "-connect", f"127.0.0.1:{gateway.port}", "-CAfile", f"{pki}/ca.pem",
          "-cert", f"{pki}/gateway.pem", "-key", f"{pki}/gateway.key", "-alpn", "h2", *options],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace")
     said = ""
     try:
         for line in process.stdout:

@@ -77,9 +77,10 @@ class Primary(unittest.TestCase):
             tokyo = Trainer(pair, "tokyo")
             joined = tokyo.outer(seed=60)
             self.assertTrue(joined["replaced"])
-            tokyo.tell("exchange", count=2)
-            paris.answer()
-            paris.do("exchange", count=1)
+            tokyo.tell("exchange", count=1)
+            look = paris.answer()
+            if look["participants"] == 1:  # the round ended before tokyo's new trainer was there
+                paris.do("exchange", count=1)
             tokyo.answer()
             ends = both([paris, tokyo], "finish")
             self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
