@@ -32,8 +32,8 @@ class Calls : public v1::Admin::Service {
 
   grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest*,
                       v1::StatusReply* reply) override {
-    provider_.FillStatus(reply);
-    return grpc::Status::OK;
+    absl::Status filled = provider_.FillStatus(reply);
+    return filled.ok() ? grpc::Status::OK : ToGrpc(filled);
   }
 
   grpc::Status ForgetRun(grpc::ServerContext*, const v1::ForgetRunRequest* request,

@@ -23,7 +23,8 @@ class StatusReply;
 class StatusProvider {
  public:
   virtual ~StatusProvider() = default;
-  virtual void FillStatus(v1::StatusReply* reply) = 0;
+  // Unavailable: nobody answers in time.
+  virtual absl::Status FillStatus(v1::StatusReply* reply) = 0;
   // Deletes a run's state on this gateway; returns what was done, in words. NotFound names the
   // known runs, FailedPrecondition says what still uses the run.
   virtual absl::StatusOr<std::string> ForgetRun(const std::string& run) = 0;

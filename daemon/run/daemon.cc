@@ -230,6 +230,10 @@ void Daemon::Serve() {
   notifier_.Ready(StatusLine());
   Tick();
   loop_->Run();
+  // Nobody serves the loop any more: who posts to it must not wait for room, or draining would not
+  // end.
+  closing_ = true;
+  loop_->Close();
   notifier_.ExtendTimeout(std::chrono::milliseconds(2 * config_.peer_timeout_ms));
   transport_->Drain(absl::Milliseconds(config_.peer_timeout_ms / 2));
   log_->Info(event::kDaemonStopped, {{"cluster", config_.cluster}}, "stopped");

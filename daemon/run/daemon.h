@@ -95,7 +95,7 @@ class Daemon final : private trainers::TrainerListener,
                  const absl::Status& reason) override;
 
   // ---- admin::StatusProvider (gRPC threads)
-  void FillStatus(admin::v1::StatusReply* reply) override;
+  absl::Status FillStatus(admin::v1::StatusReply* reply) override;
   absl::StatusOr<std::string> ForgetRun(const std::string& run) override;
 
   const config::Config config_;

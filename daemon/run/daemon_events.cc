@@ -18,6 +18,10 @@ namespace event = observe::event;
 
 constexpr std::chrono::seconds kAdminWait{5};
 
+absl::Status Busy() {
+  return absl::UnavailableError("the gateway is busy or shutting down; try again");
+}
+
 const char* StateName(transport::PeerState state) {
   switch (state) {
     case transport::PeerState::kDown:
@@ -164,7 +168,7 @@ void Daemon::OnRefused(const std::string& remote, const std::string& peer,
 
 // ---------------------------------------------------------------- operators
 
-void Daemon::FillStatus(admin::v1::StatusReply* reply) {
+absl::Status Daemon::FillStatus(admin::v1::StatusReply* reply) {
   auto done =
       std::make_shared<std::promise<admin::v1::StatusReply>>();  // outlives a caller that left
   std::future<admin::v1::StatusReply> answer = done->get_future();
@@ -209,7 +213,9 @@ void Daemon::FillStatus(admin::v1::StatusReply* reply) {
     }
     done->set_value(std::move(out));
   });
-  if (answer.wait_for(kAdminWait) == std::future_status::ready) *reply = answer.get();
+  if (closing_ || answer.wait_for(kAdminWait) != std::future_status::ready) return Busy();
+  *reply = answer.get();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Daemon::ForgetRun(const std::string& name) {
@@ -224,9 +230,7 @@ absl::StatusOr<std::string> Daemon::ForgetRun(const std::string& name) {
                                          "no run '", name, "'; configured: ",
                                          names.empty() ? "none" : absl::StrJoin(names, ", "))));
   });
-  if (answer.wait_for(kAdminWait) != std::future_status::ready) {
-    return absl::UnavailableError("the gateway is busy or shutting down; try again");
-  }
+  if (closing_ || answer.wait_for(kAdminWait) != std::future_status::ready) return Busy();
   if (absl::Status status = answer.get(); !status.ok()) return status;
   return absl::StrCat("run '", name,
                       "' is forgotten on this gateway; do the same on its other "

@@ -37,9 +37,10 @@ struct LocalTrainer {
   uint64_t session = 0;
   local::Init init = local::Init::kRun;
   bool joined = false;
-  bool offered = false;             // its first values lie in the snapshot
+  bool offered = false;             // its first values lie in the snapshot, and are looked at
   bool announced = false;           // the engine knows it
   bool ready = false;               // it may submit
+  std::optional<uint64_t> finish;   // the Finish that is answered once the digest is made
   std::map<uint32_t, LocalOp> ops;  // by fragment
 };
 

@@ -25,7 +25,7 @@ class RunNetwork final : public exchange::ChunkPort {
   RunNetwork(std::string run, const Roster& roster, engine::ClusterId self,
              transport::Transport* transport);
 
-  // The run holds at most this much of each peer's chunks.
+  // The run holds at most this much of each peer's chunks; 0: they send none.
   void SetWindow(uint64_t bytes);
 
   void Send(engine::ClusterId to, const engine::Envelope& envelope);

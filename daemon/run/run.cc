@@ -83,6 +83,7 @@ void Run::Reset() {
   failure_.clear();
   details_.clear();
   fetches_.clear();
+  network_.SetWindow(0);
   around_.loop->Cancel(detail_timer_);
   detail_timer_ = 0;
   ++engine_incarnation_;

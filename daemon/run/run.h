@@ -129,6 +129,8 @@ class Run final : private exchange::ExchangeListener {
   void MaybeReady();
   void SendReady(bool matches, const std::vector<int64_t>& rounds);
   std::vector<int64_t> CommittedRounds() const;
+  bool Committing() const;
+  uint64_t HoldValues();
 
   // ---- differences (run_differences.cc)
   void SendSchemaDetail(engine::ClusterId to);
@@ -169,6 +171,8 @@ class Run final : private exchange::ExchangeListener {
   std::vector<bool> adopted_;  // by fragment: a value of the run is here
   // Fetches that the engine asked for before a trainer has said what the tensors are.
   std::map<engine::FragmentId, engine::FetchState> fetches_;
+  std::map<uint64_t, std::shared_ptr<void>> value_holds_;  // commits wait while workers read values
+  uint64_t value_hold_ = 0;
 
   std::optional<LocalTrainer> trainer_;
   bool checking_ready_ = false;

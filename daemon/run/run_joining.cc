@@ -90,6 +90,12 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
     return;
   }
   if (!schema_ || schema_->digest() != schema.digest()) {
+    if (trainer_->offered) {
+      session.SendError(request.sequence,
+                        Refusal(local::Code::kProtocol,
+                                "Join with another schema than that of the values offered"));
+      return;
+    }
     const absl::Status built = BuildData(std::make_shared<const schema::Schema>(std::move(schema)));
     if (!built.ok()) {
       const bool memory = built.code() == absl::StatusCode::kResourceExhausted;
@@ -106,7 +112,7 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
                      endpoint_->values_descriptor());
 }
 
-// What depends on the schema. Nothing changes on an error.
+// What depends on the schema. After an error the run has no data until the next trainer joins.
 absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   absl::StatusOr<schema::Layout> layout =
       schema::Layout::Build(*schema, config_.algorithm.fragments);
@@ -117,10 +123,14 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   absl::StatusOr<std::shared_ptr<memory::Account>> account =
       around_.budget->Open(absl::StrCat("run ", name()));
   if (!account.ok()) return account.status();
-  // A former schema's memory goes first.
+  // A former schema's memory goes first; until there is another, peers may send nothing.
+  if (exchange_) network_.SetWindow(0);
   exchange_.reset();
   endpoint_.reset();
   outer_.reset();
+  schema_.reset();
+  layout_.reset();
+  adopted_.clear();
 
   endpoint::Options options;
   options.run = name();
@@ -202,7 +212,7 @@ void Run::OnOffer(trainers::Session& session, uint64_t sequence) {
     MaybeReady();
     return;
   }
-  trainer_->offered = true;
+  if (std::exchange(trainer_->offered, true)) return;  // likewise; it is looked at
   if (!HasOuterRule(config_)) {
     AnnounceTrainer(NoParameters());
     return;
@@ -254,14 +264,25 @@ std::vector<int64_t> Run::CommittedRounds() const {
   return out;
 }
 
+bool Run::Committing() const {
+  for (engine::FragmentId f = 0; exchange_ && f < exchange_->size(); ++f) {
+    if (exchange_->rounds(f).committing()) return true;
+  }
+  return false;
+}
+
+// While a worker reads the present values, no second commit may overwrite them.
+uint64_t Run::HoldValues() {
+  value_holds_[++value_hold_] = exchange_->HoldCommits();
+  return value_hold_;
+}
+
 // The trainer may begin once this gateway is a member and every fragment's value is here, as new as
 // the membership says.
 void Run::MaybeReady() {
   if (!trainer_ || !trainer_->announced || trainer_->ready || checking_ready_ || !exchange_) return;
   if (std::find(adopted_.begin(), adopted_.end(), false) != adopted_.end()) return;
-  for (engine::FragmentId f = 0; f < exchange_->size(); ++f) {
-    if (exchange_->rounds(f).committing()) return;
-  }
+  if (Committing()) return;
   const engine::Status status = engine_->Snapshot();
   if (status.phase != engine::Phase::kActive) return;
   const std::vector<int64_t> rounds = CommittedRounds();
@@ -278,19 +299,20 @@ void Run::MaybeReady() {
   }
   checking_ready_ = true;
   auto matches = std::make_shared<bool>(true);  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, rounds, matches, loop = around_.loop,
-                           id = trainer_->session, alive = std::weak_ptr<bool>(alive_)] {
+  around_.workers->Submit([this, endpoint = endpoint_, rounds, matches, hold = HoldValues(),
+                           loop = around_.loop, id = trainer_->session,
+                           alive = std::weak_ptr<bool>(alive_)] {
     for (uint32_t f = 0; f < rounds.size() && *matches; ++f) {
       *matches = endpoint->SnapshotMatches(f, rounds[f]);
     }
-    loop->Post([this, alive, rounds, matches, id] {
+    loop->Post([this, alive, rounds, matches, hold, id] {
       if (alive.expired()) return;
       checking_ready_ = false;
-      if (!trainer_ || trainer_->session != id) return;
-      if (CommittedRounds() != rounds) {
-        MaybeReady();  // a round was committed meanwhile
-      } else {
+      value_holds_.erase(hold);
+      if (trainer_ && trainer_->session == id && !Committing() && CommittedRounds() == rounds) {
         SendReady(*matches, rounds);
+      } else {
+        MaybeReady();  // a round was committed meanwhile, or another trainer waits
       }
     });
   });

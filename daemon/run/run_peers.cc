@@ -28,10 +28,12 @@ engine::StateId ReadState(const wan::v1::StateId& in) {
 void Run::OnPeerUp(const std::string& cluster, uint64_t incarnation) {
   const engine::ClusterId peer = *roster_.Find(cluster);
   network_.OnPeerUp(peer, incarnation, [this, peer](const exchange::ChunkAddress& address) {
-    if (exchange_ && address.kind == exchange::ChunkKind::kContribution) {
+    if (exchange_ && address.kind == exchange::ChunkKind::kContribution &&
+        address.fragment < exchange_->size()) {
       exchange_->rounds(address.fragment).SendAgain(peer, address.round, {address.index});
     }
   });
+  if (exchange_) exchange_->OnPeerUp(peer);
   Drive(engine::PeerConnected{peer});
 }
 

@@ -204,16 +204,19 @@ void Run::OnFinish(trainers::Session& session, uint64_t sequence) {
     session.SendError(sequence, problem);
     return;
   }
+  // A resumed trainer repeats it: the newest is answered.
+  if (std::exchange(trainer_->finish, sequence)) return;
   auto digest = std::make_shared<schema::Digest>();  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, rounds = CommittedRounds(), digest, sequence,
-                           id = session.id(), loop = around_.loop,
+  around_.workers->Submit([this, endpoint = endpoint_, rounds = CommittedRounds(), digest,
+                           hold = HoldValues(), id = session.id(), loop = around_.loop,
                            alive = std::weak_ptr<bool>(alive_)] {
     *digest = endpoint->ValuesDigest(rounds);
-    loop->Post([this, alive, digest, sequence, id] {
+    loop->Post([this, alive, digest, hold, id] {
       if (alive.expired()) return;
-      if (trainers::Session* trainer = around_.find_session(id)) {
-        trainer->SendFinished(sequence, *digest);
-      }
+      value_holds_.erase(hold);
+      if (!trainer_ || trainer_->session != id) return;
+      const uint64_t answers = *std::exchange(trainer_->finish, std::nullopt);
+      if (trainers::Session* trainer = this->session()) trainer->SendFinished(answers, *digest);
     });
   });
 }

@@ -25,7 +25,7 @@ bool Has(const std::string& text, const std::string& part) {
 
 class FakeProvider : public admin::StatusProvider {
  public:
-  void FillStatus(admin::v1::StatusReply* reply) override {
+  absl::Status FillStatus(admin::v1::StatusReply* reply) override {
     reply->set_cluster("paris");
     reply->set_software("causeway 9.9.9");
     admin::v1::PeerStatus* peer = reply->add_peers();
@@ -36,6 +36,7 @@ class FakeProvider : public admin::StatusProvider {
     run->set_name("demo");
     run->set_state("stalled");
     run->add_awaited("tokyo");
+    return absl::OkStatus();
   }
   absl::StatusOr<std::string> ForgetRun(const std::string& run) override {
     if (run == "demo") return "forgot demo: 3 files removed";

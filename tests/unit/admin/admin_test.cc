@@ -20,11 +20,16 @@ namespace {
 
 class FakeProvider : public StatusProvider {
  public:
-  void FillStatus(v1::StatusReply* reply) override { reply->set_cluster("paris"); }
+  absl::Status FillStatus(v1::StatusReply* reply) override {
+    if (busy) return absl::UnavailableError("busy");
+    reply->set_cluster("paris");
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::string> ForgetRun(const std::string& run) override {
     if (run != "demo") return absl::NotFoundError("no run '" + run + "'; known: demo");
     return "forgot demo";
   }
+  bool busy = false;
 };
 
 struct Directory {
@@ -69,6 +74,12 @@ TEST_CASE("status and forget") {
     v1::StatusReply reply;
     REQUIRE(stub->Status(&context, {}, &reply).ok());
     CHECK(reply.cluster() == "paris");
+  }
+  {
+    provider.busy = true;
+    grpc::ClientContext context;
+    v1::StatusReply reply;
+    CHECK(stub->Status(&context, {}, &reply).error_code() == grpc::StatusCode::UNAVAILABLE);
   }
   const auto forget = [&](const std::string& run, v1::ForgetRunReply* reply) {
     grpc::ClientContext context;
