@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -107,6 +108,9 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
   }
   if (m.apply_replace > 1) return Refuse("Submit: apply_replace is neither 0 nor 1");
   if (m.base_round < 0) return Refuse("Submit: base_round is negative");
+  if (m.base_round == std::numeric_limits<int64_t>::max()) {
+    return Refuse("Submit: no round follows base_round");
+  }
   SubmitRequest request;
   request.op = m.op;
   request.fragment = m.fragment;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
+#include <limits>
 #include <set>
 
 #include "tests/unit/trainers/harness.h"
@@ -170,6 +171,7 @@ TEST_CASE("submissions that leave the layout") {
       },
       "leaves");
   refused([](local::Submit& s) { s.base_round = -1; }, "negative");
+  refused([](local::Submit& s) { s.base_round = std::numeric_limits<int64_t>::max(); }, "no round");
   refused([](local::Submit& s) { s.op = 0; }, "op 0");
   refused([](local::Submit& s) { s.zero[2] = 1; }, "padding");
   refused([](local::Submit& s) { s.apply_replace = 2; }, "apply_replace");
