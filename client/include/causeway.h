@@ -1,29 +1,29 @@
 /* libcauseway: how a trainer talks to its cluster's gateway (causewayd). Plain C, needs libc only.
  *
- * A trainer opens one handle per process and run, joins with the names, types and shapes of its tensors,
- * offers its values, and from then on submits fragments (groups of tensors that are exchanged together)
- * and applies the combined results:
+ * A trainer opens one handle per process and run, joins with the names, types and shapes of its
+ * tensors, offers its values, and from then on submits fragments (groups of tensors that are
+ * exchanged together) and applies the combined results:
  *
- *     cw_open -> cw_join -> cw_offer -> cw_ready -> [cw_read, cw_applied for each fragment if REPLACE]
- *     every H steps: cw_submit -> (train on) -> cw_wait -> cw_apply -> cw_applied
- *     at the end:    cw_finish -> cw_leave -> cw_close
+ *     cw_open -> cw_join -> cw_offer -> cw_ready -> [cw_read, cw_applied for each fragment if
+ * REPLACE] every H steps: cw_submit -> (train on) -> cw_wait -> cw_apply -> cw_applied at the end:
+ * cw_finish -> cw_leave -> cw_close
  *
- * Threads     Every call may come from any thread. Calls on one handle are serialised by a lock; calls that
- *             wait release it, so cw_submit or cw_test of another thread goes on meanwhile. cw_close must
- *             be the last call. No callbacks, no threads of its own.
- * Signals     Waits end early with CW_INTERRUPTED when a signal handler ran in the waiting thread; nothing
- *             is lost and the same call may be made again.
- * Fork        In a forked child every call returns CW_FORKED (cw_close only frees memory there); the
- *             child's copy of the connection is closed and the shared memory is not mapped in it.
- * Ownership   Tensors belong to the caller always. The library reads them in cw_offer and cw_submit and
- *             writes them in cw_apply and cw_read only. Strings and arrays passed in are copied.
- * Errors      Calls return a cw_code. cw_last_error tells the calling thread what its latest failed call
- *             means: which cluster, rank, tensor and round, and whether the same call can succeed later.
- * Time        Time-outs are milliseconds: 0 polls, CW_TIMEOUT_RUN takes the run's wait_timeout from
- *             the gateway's configuration (which may be: for ever), CW_TIMEOUT_NONE waits for ever.
- * Connection  When the gateway goes away, pending operations stay and waits answer CW_GATEWAY_LOST once,
- *             promptly. Later calls reconnect by themselves, at most a few times a second, ask what became
- *             of each operation, and submit again only what the gateway never saw: nothing counts twice.
+ * Threads     Every call may come from any thread. Calls on one handle are serialised by a lock;
+ * calls that wait release it, so cw_submit or cw_test of another thread goes on meanwhile. cw_close
+ * must be the last call. No callbacks, no threads of its own. Signals     Waits end early with
+ * CW_INTERRUPTED when a signal handler ran in the waiting thread; nothing is lost and the same call
+ * may be made again. Fork        In a forked child every call returns CW_FORKED (cw_close only
+ * frees memory there); the child's copy of the connection is closed and the shared memory is not
+ * mapped in it. Ownership   Tensors belong to the caller always. The library reads them in cw_offer
+ * and cw_submit and writes them in cw_apply and cw_read only. Strings and arrays passed in are
+ * copied. Errors      Calls return a cw_code. cw_last_error tells the calling thread what its
+ * latest failed call means: which cluster, rank, tensor and round, and whether the same call can
+ * succeed later. Time        Time-outs are milliseconds: 0 polls, CW_TIMEOUT_RUN takes the run's
+ * wait_timeout from the gateway's configuration (which may be: for ever), CW_TIMEOUT_NONE waits for
+ * ever. Connection  When the gateway goes away, pending operations stay and waits answer
+ * CW_GATEWAY_LOST once, promptly. Later calls reconnect by themselves, at most a few times a
+ * second, ask what became of each operation, and submit again only what the gateway never saw:
+ * nothing counts twice.
  */
 #ifndef CAUSEWAY_H_
 #define CAUSEWAY_H_
@@ -42,9 +42,10 @@ extern "C" {
 #define CW_DIMENSIONS_MAX 8
 #define CW_TIMEOUT_NONE (-1)
 #define CW_TIMEOUT_RUN (-2)
-#define CW_WHOLE UINT64_MAX       /* cw_slice.count: the whole tensor */
-#define CW_BASE_CURRENT (-1)      /* cw_submission.base_round: the value applied last */
-#define CW_DELAY_AUTO 0xffffffffu /* cw_layout.delay_steps: the trainer chooses from measured times */
+#define CW_WHOLE UINT64_MAX  /* cw_slice.count: the whole tensor */
+#define CW_BASE_CURRENT (-1) /* cw_submission.base_round: the value applied last */
+#define CW_DELAY_AUTO \
+  0xffffffffu /* cw_layout.delay_steps: the trainer chooses from measured times */
 
 /* Numbers are those of the local protocol; 64 and above never travel. */
 typedef enum cw_code {
@@ -53,13 +54,14 @@ typedef enum cw_code {
   CW_BUSY = 1,         /* an operation of this fragment is not applied yet */
   CW_STALLED = 2,      /* no quorum of clusters; resumes by itself */
   CW_GATEWAY_LOST = 3, /* no connection to the gateway; reconnects by itself */
-  CW_REBASE = 4,       /* the gateway holds a newer value: cw_read it, then cw_applied; local steps are lost */
+  CW_REBASE =
+      4, /* the gateway holds a newer value: cw_read it, then cw_applied; local steps are lost */
   CW_NOT_READY = 5,    /* the gateway or the run is starting */
   CW_TIMEOUT = 26,     /* the wait ended; the operation stays pending */
   CW_DRAINING = 29,    /* the gateway is shutting down */
   CW_INTERRUPTED = 64, /* a signal ended the wait; the operation stays pending */
   /* Fatal for the handle or the operation. */
-  CW_SCHEMA = 16,         /* tensors differ between clusters, ranks or from the layout: names the tensor */
+  CW_SCHEMA = 16, /* tensors differ between clusters, ranks or from the layout: names the tensor */
   CW_ALGORITHM = 17,      /* rule, codec or H differ between clusters: names the key */
   CW_IDENTITY_TAKEN = 18, /* a live process already is (run, rank) */
   CW_NONFINITE = 19,      /* NaN or Inf in a tensor under an outer rule: names the tensor */
@@ -90,7 +92,8 @@ typedef enum cw_state {
 
 typedef struct cw_handle cw_handle;
 
-/* What the calling thread's latest failed call means. Strings are empty and numbers -1 where unknown. */
+/* What the calling thread's latest failed call means. Strings are empty and numbers -1 where
+ * unknown. */
 typedef struct cw_error {
   int32_t code; /* cw_code */
   int32_t retryable;
@@ -105,7 +108,8 @@ typedef struct cw_options {
   uint32_t struct_bytes;       /* sizeof(cw_options) */
   uint32_t rank;               /* of this process among those of its cluster that open a handle */
   uint32_t world;              /* how many open one; 0 means 1 */
-  uint32_t connect_timeout_ms; /* keep trying while there is no gateway or it is not ready; 0: try once */
+  uint32_t connect_timeout_ms; /* keep trying while there is no gateway or it is not ready; 0: try
+                                  once */
   const char* run;             /* as the gateway's configuration names it */
   const char* socket_path;     /* NULL: $CAUSEWAY_SOCKET, or else /run/causeway/trainer.sock */
 } cw_options;
@@ -123,7 +127,7 @@ typedef struct cw_tensor {
 typedef struct cw_join_options {
   uint32_t struct_bytes; /* sizeof(cw_join_options) */
   uint8_t init;          /* cw_init: what to do where values differ */
-  uint8_t outer;         /* 1: parameters under the run's outer rule; 0: gradients, averaged each step */
+  uint8_t outer; /* 1: parameters under the run's outer rule; 0: gradients, averaged each step */
   uint8_t zero[2];
   uint32_t local_steps; /* H that this trainer insists on; 0: the run's */
 } cw_join_options;
@@ -163,34 +167,36 @@ typedef struct cw_placement {
   uint64_t elements;
 } cw_placement;
 
-/* A contiguous part of a tensor in the caller's memory, in unsharded coordinates and the tensor's dtype.
- * Tensors that are aliases of others are skipped: they share storage. */
+/* A contiguous part of a tensor in the caller's memory, in unsharded coordinates and the tensor's
+ * dtype. Tensors that are aliases of others are skipped: they share storage. */
 typedef struct cw_slice {
   uint32_t tensor; /* index in cw_join's array */
   uint32_t cast_dtype;
   uint64_t first; /* element of the tensor, in row-major order */
   uint64_t count; /* elements, or CW_WHOLE */
-  void* data;     /* read by offer, submit and apply; written by apply and read unless `out` is given */
-  void* out;      /* NULL, or where apply and read write instead of `data` */
-  void* cast;     /* NULL, or where apply and read also write the new value as cast_dtype */
+  void* data; /* read by offer, submit and apply; written by apply and read unless `out` is given */
+  void* out;  /* NULL, or where apply and read write instead of `data` */
+  void* cast; /* NULL, or where apply and read also write the new value as cast_dtype */
 } cw_slice;
 
 typedef struct cw_submission {
   uint32_t struct_bytes; /* sizeof(cw_submission) */
   uint32_t fragment;
-  int64_t base_round;    /* the local work started from it; CW_BASE_CURRENT */
-  uint64_t weight;       /* samples or tokens since base_round; 0 takes part and contributes nothing */
+  int64_t base_round; /* the local work started from it; CW_BASE_CURRENT */
+  uint64_t weight;    /* samples or tokens since base_round; 0 takes part and contributes nothing */
   uint8_t apply_replace; /* 1: the result will be applied by replace (finish) */
   uint8_t zero[7];
 } cw_submission;
 
-/* Of an operation. Round, participants and what follows are meaningful once COMMITTED or EXCLUDED. */
+/* Of an operation. Round, participants and what follows are meaningful once COMMITTED or EXCLUDED.
+ */
 typedef struct cw_result {
   uint32_t struct_bytes; /* set by the caller: sizeof(cw_result) */
   uint32_t fragment;
-  uint8_t state;     /* cw_state */
-  uint8_t in_doubt;  /* pending, and its bytes have left the gateway */
-  uint8_t nonfinite; /* gradient averaging: the result holds NaN or Inf; every cluster skips the step */
+  uint8_t state;    /* cw_state */
+  uint8_t in_doubt; /* pending, and its bytes have left the gateway */
+  uint8_t
+      nonfinite; /* gradient averaging: the result holds NaN or Inf; every cluster skips the step */
   uint8_t zero[5];
   int64_t round;
   uint32_t participants; /* clusters counted */
@@ -207,48 +213,49 @@ CW_API uint32_t cw_abi_version(void);
 /* The calling thread's latest failure on any handle. */
 CW_API void cw_last_error(cw_error* error);
 
-/* Connects and introduces this process. On success *handle is the caller's, to be given to cw_close. */
+/* Connects and introduces this process. On success *handle is the caller's, to be given to
+ * cw_close. */
 CW_API int cw_open(const cw_options* options, cw_handle** handle);
 
 /* Names the tensors. Never touches trainer memory. `layout` may be NULL.
- * SCHEMA and ALGORITHM name the first difference from what the cluster's other ranks joined with. */
+ * SCHEMA and ALGORITHM name the first difference from what the cluster's other ranks joined with.
+ */
 CW_API int cw_join(cw_handle* handle, const cw_join_options* options, const cw_tensor* tensors,
                    uint32_t tensor_count, cw_layout* layout);
 CW_API int cw_fragment_of(cw_handle* handle, uint32_t fragment, cw_fragment* out);
 CW_API int cw_placement_of(cw_handle* handle, uint32_t tensor, cw_placement* out);
 
-/* Copies this trainer's values to the gateway, which uses them where the run is new. Gradient averaging
- * offers nothing: slices NULL, count 0. Returns after the copy. */
+/* Copies this trainer's values to the gateway, which uses them where the run is new. Gradient
+ * averaging offers nothing: slices NULL, count 0. Returns after the copy. */
 CW_API int cw_offer(cw_handle* handle, const cw_slice* slices, uint32_t slice_count);
 
-/* Waits until the run has formed. CW_REPLACE_ALL: the run's values differ; cw_read and cw_applied each
- * fragment before its first submission. `members` (clusters in the run) may be NULL. */
+/* Waits until the run has formed. CW_REPLACE_ALL: the run's values differ; cw_read and cw_applied
+ * each fragment before its first submission. `members` (clusters in the run) may be NULL. */
 CW_API int cw_ready(cw_handle* handle, int64_t timeout_ms, int* start, uint32_t* members);
 
-/* Copies the slices to the gateway and starts the exchange. Returns after the copy; never waits for other
- * clusters. The slices are the whole fragment, or with world > 1 a contiguous part of it. *op is valid
- * until cw_applied of its round, or its failure or abandonment was reported by cw_test or cw_wait.
- * BUSY, REBASE, GATEWAY_LOST: nothing was submitted. */
+/* Copies the slices to the gateway and starts the exchange. Returns after the copy; never waits for
+ * other clusters. The slices are the whole fragment, or with world > 1 a contiguous part of it. *op
+ * is valid until cw_applied of its round, or its failure or abandonment was reported by cw_test or
+ * cw_wait. BUSY, REBASE, GATEWAY_LOST: nothing was submitted. */
 CW_API int cw_submit(cw_handle* handle, const cw_submission* submission, const cw_slice* slices,
                      uint32_t slice_count, uint64_t* op);
 
 /* State of an operation, without waiting. A FAILED operation returns its error's code. */
 CW_API int cw_test(cw_handle* handle, uint64_t op, cw_result* result);
 
-/* Waits until the operation is COMMITTED, EXCLUDED or ABANDONED (CW_OK) or FAILED (its error's code).
- * TIMEOUT, STALLED, GATEWAY_LOST, INTERRUPTED leave it pending. `result` may be NULL, and is filled in any
- * case. */
+/* Waits until the operation is COMMITTED, EXCLUDED or ABANDONED (CW_OK) or FAILED (its error's
+ * code). TIMEOUT, STALLED, GATEWAY_LOST, INTERRUPTED leave it pending. `result` may be NULL, and is
+ * filled in any case. */
 CW_API int cw_wait(cw_handle* handle, uint64_t op, int64_t timeout_ms, cw_result* result);
 
-/* A descriptor, the library's, the same as long as the handle lives: readable when cw_test may have news.
- * Poll it for reading, then call cw_test for each operation. -1 after fork. */
+/* A descriptor, the library's, the same as long as the handle lives: readable when cw_test may have
+ * news. Poll it for reading, then call cw_test for each operation. -1 after fork. */
 CW_API int cw_poll_fd(cw_handle* handle);
 
 /* Merges an operation's result into the slices, in fp32, rounded once to the tensor's dtype:
- *   CW_CARRY    p = new + (now - ref);  ref: what was sent if COMMITTED, the base's value if EXCLUDED
- *   CW_MIX      p = (1 - mix) new + mix now;  EXCLUDED: carry
- *   CW_REPLACE  p = new
- * Everything is checked before the first write: all slices are written, or none. */
+ *   CW_CARRY    p = new + (now - ref);  ref: what was sent if COMMITTED, the base's value if
+ * EXCLUDED CW_MIX      p = (1 - mix) new + mix now;  EXCLUDED: carry CW_REPLACE  p = new Everything
+ * is checked before the first write: all slices are written, or none. */
 CW_API int cw_apply(cw_handle* handle, uint64_t op, int mode, float mix, const cw_slice* slices,
                     uint32_t slice_count);
 
@@ -256,25 +263,28 @@ CW_API int cw_apply(cw_handle* handle, uint64_t op, int mode, float mix, const c
 CW_API int cw_read(cw_handle* handle, uint32_t fragment, int64_t round, const cw_slice* slices,
                    uint32_t slice_count);
 
-/* Tells the gateway that the parameters now stand on `round`; it becomes the base and frees the operation. */
+/* Tells the gateway that the parameters now stand on `round`; it becomes the base and frees the
+ * operation. */
 CW_API int cw_applied(cw_handle* handle, uint32_t fragment, int64_t round);
 
-/* Asks to give an operation up. Its final state, waited for as usual, is ABANDONED, or COMMITTED or EXCLUDED
- * where its bytes had already counted. */
+/* Asks to give an operation up. Its final state, waited for as usual, is ABANDONED, or COMMITTED or
+ * EXCLUDED where its bytes had already counted. */
 CW_API int cw_abandon(cw_handle* handle, uint64_t op);
 
-/* Who and what is waited for, in words, zero-terminated. op 0: whatever the run waits for. Asks the gateway,
- * at most a second. */
+/* Who and what is waited for, in words, zero-terminated. op 0: whatever the run waits for. Asks the
+ * gateway, at most a second. */
 CW_API int cw_await_text(cw_handle* handle, uint64_t op, char* text, size_t text_bytes);
 
-/* Waits until the connection is up and the run can be used. */
+/* Waits until the connection is up, the run can be used, and what became of each operation is
+ * known. */
 CW_API int cw_reconnect(cw_handle* handle, int64_t timeout_ms);
 
-/* After all operations are applied: waits until every cluster is known to hold the same values, and gives
- * their SHA-256 (`values_hash`: 32 bytes or NULL). */
+/* After all operations are applied: waits until every cluster is known to hold the same values, and
+ * gives their SHA-256 (`values_hash`: 32 bytes or NULL). */
 CW_API int cw_finish(cw_handle* handle, int64_t timeout_ms, uint8_t* values_hash);
 
-/* Says goodbye: the run goes on without this process. Without it the gateway treats the end as a death. */
+/* Says goodbye: the run goes on without this process. Without it the gateway treats the end as a
+ * death. */
 CW_API int cw_leave(cw_handle* handle);
 
 /* Frees everything. NULL is allowed. */

@@ -186,7 +186,10 @@ Status Session::Reconnect(int64_t timeout_ms) {
   if (Status status = Enter(lock); !status.ok()) return status;
   lost_told_ = true;
   return Await(lock, DeadlineOf(timeout_ms), [this] {
-    return phase_ == Phase::kUp && join_step_ != Step::kSent &&
+    const bool asked = std::any_of(operations_.begin(), operations_.end(), [](const auto& entry) {
+      return entry.second.query_sequence != 0 && !entry.second.ended();
+    });
+    return phase_ == Phase::kUp && join_step_ != Step::kSent && !asked &&
            !(formed_ && ready_step_ == Step::kSent);
   });
 }

@@ -42,6 +42,14 @@ void Obey(causeway::fake::FakeGateway& gateway, const std::string& line) {
     std::cout << gateway.Count(static_cast<causeway::local::Type>(type)) << std::endl;
     return;
   }
+  if (word == "expect") {
+    int type = 0;
+    size_t count = 0;
+    words >> type >> count;
+    const bool came = gateway.WaitCount(static_cast<causeway::local::Type>(type), count);
+    std::cout << (came ? "done" : "missing") << std::endl;
+    return;
+  }
   std::cout << "done" << std::endl;
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("a C program trains with it") {
   const auto lines = Lines(CAUSEWAY_TEST_C_TRAINER " " + gateway.socket());
   REQUIRE(lines == std::vector<std::string>{"done"});
   REQUIRE(gateway.Round(0) == 5);
-  REQUIRE(gateway.Count(local::Type::kLeave) == 1);
+  REQUIRE(gateway.WaitCount(local::Type::kLeave, 1));
 }
 
 TEST_CASE("the C++ wrapper throws what failed and trains") {

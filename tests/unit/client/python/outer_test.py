@@ -131,7 +131,7 @@ class Rounds(unittest.TestCase):
             self.assertEqual(gateway.count(SUBMIT), 0)
             outer.step()
             self.assertEqual(gateway.count(SUBMIT), 1)
-            self.assertEqual(gateway.count(APPLIED), 1)
+            self.assertTrue(gateway.expect(APPLIED, 1))
 
 
 class Models(unittest.TestCase):

@@ -33,7 +33,7 @@ class Average(unittest.TestCase):
             self.assertEqual(averaged.participants, 2)
             self.assertTrue(averaged.included)
             self.assertEqual(stats["steps"], 3)
-            self.assertEqual(gateway.count(LEAVE), 1)
+            self.assertTrue(gateway.expect(LEAVE, 1))
 
     def test_strided_tensors_and_one_alone(self):
         with Gateway() as gateway, causeway.open("demo", gateway.socket()) as run:

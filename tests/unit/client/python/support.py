@@ -29,6 +29,10 @@ class Gateway:
         """Messages of a type that the first cluster's trainer sent."""
         return int(self.tell(f"count {message_type}"))
 
+    def expect(self, message_type, count):
+        """Whether that many messages came, or come soon: those without an answer may be on their way."""
+        return self.tell(f"expect {message_type} {count}") == "done"
+
     def __enter__(self):
         return self
 
