@@ -22,6 +22,8 @@ namespace {
 constexpr absl::Duration kPeerTimeoutMin = absl::Milliseconds(100);
 constexpr absl::Duration kPeerTimeoutMax = absl::Minutes(10);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
+// The poller may wait for room in the caller's own inbox: then the newest known status must do.
+constexpr absl::Duration kStatusWait = absl::Seconds(2);
 
 absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
 
@@ -364,8 +366,21 @@ TransportStatus Core::StatusOnPoller() {
 }
 
 TransportStatus Core::Status() {
-  TransportStatus status;
-  if (RunOnPoller([this, &status] { status = StatusOnPoller(); })) return status;
+  if (poller_ != nullptr && poller_->OnThread()) return StatusOnPoller();
+  struct Answer {
+    absl::Notification done;
+    TransportStatus status;
+  };
+  auto answer = std::make_shared<Answer>();  // outlives a caller that left
+  const bool posted = poller_ != nullptr && poller_->Post([this, answer] {
+    answer->status = StatusOnPoller();
+    {
+      absl::MutexLock lock(&status_mutex_);
+      last_status_ = answer->status;
+    }
+    answer->done.Notify();
+  });
+  if (posted && answer->done.WaitForNotificationWithTimeout(kStatusWait)) return answer->status;
   absl::MutexLock lock(&status_mutex_);
   return last_status_;
 }

@@ -79,7 +79,7 @@ class Core final : public Transport {
   absl::Mutex windows_mutex_;
   uint64_t windows_bytes_ ABSL_GUARDED_BY(windows_mutex_) = 0;  // sum of all windows
   absl::Mutex status_mutex_;
-  TransportStatus last_status_ ABSL_GUARDED_BY(status_mutex_);  // for after Stop
+  TransportStatus last_status_ ABSL_GUARDED_BY(status_mutex_);  // newest; for after Stop, too
 };
 
 }  // namespace causeway::transport

@@ -118,6 +118,11 @@ struct PeerStatus {
   uint64_t bytes_queued = 0;
   uint64_t chunks_unacknowledged = 0;
   uint64_t bytes_unacknowledged = 0;
+  // Of the live TCP connections, from the kernel.
+  int tcp_connections = 0;
+  uint64_t tcp_segments_sent = 0;
+  uint64_t tcp_segments_resent = 0;
+  absl::Duration tcp_rtt;
   uint64_t chunks_without_memory = 0;  // times a lane waited because the pool was full
 };
 
@@ -207,6 +212,7 @@ class Transport {
   virtual void Disconnect(const std::string& peer, const absl::Status& reason,
                           absl::Duration pause) = 0;
 
+  // The newest known one where the poller does not answer within 2 s.
   virtual TransportStatus Status() = 0;
   virtual int port() const = 0;  // that it listens on; 0: none
 };
