@@ -106,8 +106,7 @@ Report Acceptor::MakeReport() const {
   report.leaving = context_.leaving;
   report.draining = context_.Leader() && context_.draining;
   report.suspected = context_.Silent();
-  report.has_parameters = context_.trainer.present && context_.trainer.has_parameters;
-  if (report.has_parameters) report.parameters = context_.trainer.parameters;
+  if (context_.trainer.present) report.parameters = context_.trainer.parameters;
   rounds_.FillReport(&report.fragments);
   return report;
 }

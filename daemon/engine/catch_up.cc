@@ -31,9 +31,7 @@ bool CatchUp::Useful(FragmentId id, const StateId& state) const {
 // The run's founding parameters may be what the local trainer came with: nothing moves then.
 bool CatchUp::TakeFromTrainer(FragmentId id) {
   const TrainerSeat& trainer = context_.trainer;
-  if (!context_.Active() || ledger_[id].holds || !trainer.present || !trainer.has_parameters) {
-    return false;
-  }
+  if (!context_.Active() || rounds_.HoldsBase(id) || !ledger_[id].offered) return false;
   const Record& record = context_.record();
   const FragmentBase& base = record.base[id];
   if (base.round != 0 || SeedChain(context_.config, trainer.parameters, id) != base.chain) {

@@ -69,8 +69,8 @@ void Core::On(const TrainerJoined& event) {
   seat.has_parameters = event.has_parameters;
   seat.parameters = event.parameters;
   refused_ = {};
-  ledger_.ForgetOperations();
   rounds_.Resize(event.fragments);
+  ledger_.ChangeTrainer(event.has_parameters);
   for (int id = 0; id < context_.config.clusters; ++id) {
     const ClusterId peer = static_cast<ClusterId>(id);
     if (peer == context_.self()) continue;
@@ -87,7 +87,7 @@ void Core::On(const TrainerGone& event) {
   if (!seat.present || seat.session != event.session) return;
   seat.present = false;
   seat.absent_since = context_.now;
-  ledger_.ForgetOperations();
+  ledger_.ChangeTrainer(false);
   rounds_.AdvanceAll();
 }
 

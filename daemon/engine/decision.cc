@@ -30,6 +30,7 @@ class Decider {
   void SortKeepers();
   void DecideFragment(FragmentId fragment);
   bool AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const;
+  bool Offers(ClusterId id, FragmentId fragment, const Hash256& chain) const;
   bool Holds(ClusterId id, FragmentId fragment, bool after_rollback) const;
   bool RollBack();
   bool Reseed(FragmentId fragment);
@@ -149,13 +150,16 @@ bool Decider::AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256
   return all && one;
 }
 
+// The seeded value is still with the trainer that brought it.
+bool Decider::Offers(ClusterId id, FragmentId fragment, const Hash256& chain) const {
+  const FragmentReport* report = ReportOf(id, fragment);
+  return report && report->offered &&
+         SeedChain(config_, At(id).report.parameters, fragment) == chain;
+}
+
 bool Decider::Holds(ClusterId id, FragmentId fragment, bool after_rollback) const {
   const Hash256& chain = record_.base[fragment].chain;
-  const Report& whole = At(id).report;
-  if (record_.base[fragment].round == 0 && whole.has_parameters &&
-      SeedChain(config_, whole.parameters, fragment) == chain) {
-    return true;  // the seeded value is still with the trainer that brought it
-  }
+  if (record_.base[fragment].round == 0 && Offers(id, fragment, chain)) return true;
   const FragmentReport* report = ReportOf(id, fragment);
   if (!report || !report->holds) return false;
   if (report->committed.chain == chain) return true;
@@ -191,17 +195,15 @@ void Decider::DecideFragment(FragmentId fragment) {
 bool Decider::Reseed(FragmentId fragment) {
   if (best_->base[fragment].round != 0) return false;
   for (ClusterId id : voices_) {
-    const Report& report = At(id).report;
-    if (!report.has_parameters) continue;
-    if (SeedChain(config_, report.parameters, fragment) != best_->base[fragment].chain) continue;
+    if (!Offers(id, fragment, best_->base[fragment].chain)) continue;
     record_.base[fragment] = best_->base[fragment];
     return true;
   }
   const ClusterId seed = config_.seed_cluster;
   if (!promised_.ContainsAll(electorate_.voters) || !voices_.Contains(seed)) return false;
-  const Report& report = At(seed).report;
-  if (!report.has_parameters) return false;
-  record_.base[fragment] = {0, SeedChain(config_, report.parameters, fragment)};
+  const FragmentReport* report = ReportOf(seed, fragment);
+  if (!report || !report->offered) return false;
+  record_.base[fragment] = {0, SeedChain(config_, At(seed).report.parameters, fragment)};
   return true;
 }
 

@@ -31,7 +31,8 @@ struct TrainerJoined {
   Hash256 algorithm{};
   uint32_t fragments = 0;  // 1 .. kFragmentsMax
   bool has_parameters = false;
-  Hash256 parameters{};  // hash of the parameters it came with
+  // Hash of the parameters it came with, which the daemon keeps until the session's first Submit.
+  Hash256 parameters{};
 };
 
 // `died` or left in order. Its uncounted contributions are withdrawn where that is still possible.

@@ -187,6 +187,7 @@ void Ledger::ResolveOperation(Standing& standing) {
 void Ledger::Submit(const engine::Submit& submit) {
   assert(submit.fragment < size() && !submit.op.None());
   Standing& standing = standings_[submit.fragment];
+  standing.offered = false;
   standing.op = Operation{submit.op, submit.base, submit.weight, OpState::kPending, {}, ""};
   // Resubmitted after a restart: the records may know it already.
   for (const CommitRecord& record : standing.records) {
@@ -198,8 +199,11 @@ void Ledger::Submit(const engine::Submit& submit) {
   ResolveOperation(standing);
 }
 
-void Ledger::ForgetOperations() {
-  for (Standing& standing : standings_) standing.op.reset();
+void Ledger::ChangeTrainer(bool offers) {
+  for (Standing& standing : standings_) {
+    standing.op.reset();
+    standing.offered = offers;
+  }
 }
 
 void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason) {

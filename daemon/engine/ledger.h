@@ -41,7 +41,8 @@ struct Retained {
 
 struct Standing {
   FragmentId id = 0;
-  bool holds = false;  // the outer state is here
+  bool holds = false;    // the outer state is here
+  bool offered = false;  // the trainer's first values are still with the data plane
   StateId committed;
   std::vector<CommitRecord> records;  // newest last; a gapless suffix of the chain
   std::optional<Operation> op;
@@ -70,8 +71,9 @@ class Ledger {
   void Undo(FragmentId id, const StateId& base);
 
   void Submit(const engine::Submit& submit);
-  // The trainer has gone: nobody waits for its operations any more.
-  void ForgetOperations();
+  // A trainer has come or gone: nobody waits for earlier operations any more. `offers`: it brought
+  // parameters, which last until its first submission of each fragment.
+  void ChangeTrainer(bool offers);
   // Reports a change of what a waiting operation waits for; quiet when nothing changed.
   void SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason);
   std::optional<OpChanged> Find(FragmentId id, OpId op) const;

@@ -28,7 +28,8 @@ struct Header {
 
 // Where one fragment stands at the sender.
 struct FragmentReport {
-  bool holds = false;  // the outer state is here
+  bool holds = false;    // the outer state is here
+  bool offered = false;  // the trainer's first values are still here and may stand in for round 0
   StateId committed;
   // The newest COMPLETE sent and not yet decided, by the state it would make.
   bool complete = false;
@@ -54,9 +55,7 @@ struct Report {
   bool leaving = false;
   bool draining = false;  // the leader asks not to begin new operations
   ClusterSet suspected;   // not heard for peer_timeout
-  // What the local trainer came with: it may stand in for the run's seeded value.
-  bool has_parameters = false;
-  Hash256 parameters{};
+  Hash256 parameters{};   // what the local trainer came with, where a fragment is `offered`
   std::vector<FragmentReport> fragments;
 };
 

@@ -226,6 +226,7 @@ void Rounds::FillReport(std::vector<FragmentReport>* reports) const {
     const Standing& standing = ledger_[id];
     FragmentReport& report = (*reports)[id];
     report.holds = standing.holds;
+    report.offered = standing.offered;
     report.committed = standing.committed;
     if (open.sent) {
       const CommitRecord& record = open.sent->record;

@@ -30,6 +30,12 @@ bool World::Recoverable(engine::ClusterSet up) const {
     // Never founded: every voter is needed.
     return up.ContainsAll(engine::ClusterSet::FirstOf(clusters_));
   }
+  bool known = false;  // somebody in `up` knows that the run exists
+  for (const auto& gateway : nodes_) {
+    known = known || (up.Contains(static_cast<ClusterId>(gateway->id())) &&
+                      gateway->disk().durable.accepted.has_value());
+  }
+  if (!known) return false;
   auto enough = [&](const engine::Electorate& electorate) {
     if (!electorate.IsQuorum(up)) return false;
     if (electorate.IsQuorum(remember)) return true;
@@ -67,6 +73,15 @@ bool World::Recoverable(engine::ClusterSet up) const {
   return true;
 }
 
+bool World::HeldByAnyone() const {
+  for (FragmentId fragment = 0; fragment < static_cast<FragmentId>(fragments_); ++fragment) {
+    bool held = false;
+    for (const auto& gateway : nodes_) held = held || (gateway->up() && gateway->holds(fragment));
+    if (!held) return false;
+  }
+  return true;
+}
+
 void World::Peace() {
   peace_ = true;
   peace_at_ = now_;
@@ -86,13 +101,14 @@ void World::Peace() {
     outcome_.blocked = true;
     return;
   }
-  for (int id = 0; id < clusters_; ++id) {
-    if (stays_down_.Contains(static_cast<ClusterId>(id))) {
-      if (node(id).up()) CrashNode(id, false);
-      continue;
-    }
+  for (ClusterId id : stays_down_) {
+    if (node(id).up()) CrashNode(id, false);
+  }
+  for (int id : up) {
     if (node(id).frozen) Thaw(id);
     RestartNode(id);
+    // Whoever founds a run brings its parameters again if they were lost before anybody had them.
+    if ((id == 0 || id == 2) && !HeldByAnyone()) KillTrainer(id);
     if (!node(id).trainer().alive) StartTrainer(id);
   }
 }

@@ -155,6 +155,7 @@ class World : public Surroundings {
   // peace.cc
   void Peace();
   bool Recoverable(engine::ClusterSet up) const;
+  bool HeldByAnyone() const;
   bool Whole();
   std::string WhyNotWhole();
 

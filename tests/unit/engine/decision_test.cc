@@ -251,7 +251,7 @@ TEST_CASE("a seeded value that only its trainer has counts as held", "[decision]
     table.Add(id, record, 0).report.fragments[0].holds = false;
   }
   REQUIRE(table.Decide().kind == Verdict::Kind::kNeedsRollback);
-  table.candidacy.promises[0]->report.has_parameters = true;
+  table.candidacy.promises[0]->report.fragments[0].offered = true;
   table.candidacy.promises[0]->report.parameters = parameters;
   table.candidacy.may_roll_back = true;
   // Other parameters than the run was founded with: all voters have promised, so it is seeded anew.
