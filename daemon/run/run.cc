@@ -60,6 +60,10 @@ void Run::StartEngine(engine::Durable durable) {
     return outer::Sha256({bytes.data(), bytes.size()});
   };
   residual_lost_ = durable.accepted.has_value() && CodecOf(config_.codec).error_feedback;
+  if (residual_lost_) {
+    around_.log->Warning(event::kRunResidualLost, {{"run", name()}},
+                         "restarted: what encoding lost so far begins again at zero");
+  }
   engine_ = std::make_unique<engine::Engine>(config, std::move(durable), engine_incarnation_);
   Drive(engine::Start{});
   for (int id = 0; id < roster_.size(); ++id) {

@@ -170,6 +170,8 @@ void Run::OnQuery(trainers::Session& session, uint64_t sequence, uint64_t op_ses
     out.round = found->round;
     out.awaited = Awaited(found->awaited);
     out.in_doubt = found->state == engine::OpState::kPending;
+    if (found->state == engine::OpState::kRebase) out.code = local::Code::kRebase;
+    if (found->state == engine::OpState::kFailed) out.code = local::Code::kNotReady;
     out.state = found->state == engine::OpState::kCommitted  ? local::State::kCommitted
                 : found->state == engine::OpState::kExcluded ? local::State::kExcluded
                 : found->state == engine::OpState::kStalled  ? local::State::kStalled

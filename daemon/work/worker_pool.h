@@ -33,7 +33,7 @@ class WorkerPool {
   void Submit(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
 
   int threads() const { return static_cast<int>(threads_.size()); }
-  // Tasks finished so far: the watchdog's proof of progress.
+  // Tasks finished so far.
   uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }
   uint64_t queued() const ABSL_LOCKS_EXCLUDED(mutex_);
 
