@@ -133,6 +133,7 @@ class Decoder {
   e::FragmentReport FragmentReportOf(const w::FragmentReport& in) {
     e::FragmentReport out;
     out.holds = in.holds();
+    out.offered = in.offered();
     out.committed = State(in.committed());
     out.complete = in.complete();
     out.complete_epoch = Epoch(in.complete_epoch());
@@ -155,6 +156,7 @@ class Decoder {
     out.leaving = in.leaving();
     out.draining = in.draining();
     out.fetching = in.fetching();
+    out.parameters = Hash("parameters", in.parameters());
     out.suspected = Clusters("suspected", in.suspected());
     if (Bounded("fragments", in.fragments_size(), e::kFragmentsMax)) {
       for (const w::FragmentReport& f : in.fragments()) {

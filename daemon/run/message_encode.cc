@@ -87,11 +87,13 @@ class Encoder {
     out->set_leaving(in.leaving);
     out->set_draining(in.draining);
     out->set_fetching(in.fetching);
+    out->set_parameters(Hash(in.parameters));
     Names(in.suspected, out->mutable_suspected());
     for (const e::FragmentReport& f : in.fragments) FragmentReportOf(f, out->add_fragments());
   }
   void FragmentReportOf(const e::FragmentReport& in, w::FragmentReport* out) const {
     out->set_holds(in.holds);
+    out->set_offered(in.offered);
     State(in.committed, out->mutable_committed());
     if (in.complete) {
       out->set_complete(true);

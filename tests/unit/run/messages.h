@@ -52,9 +52,11 @@ inline engine::Report SomeReport() {
   out.blank = false;
   out.kept_memory = out.installed = out.active = out.wants_join = out.leaving = out.draining = true;
   out.fetching = true;
+  out.parameters = HashOf(11);
   out.suspected = {1};
   engine::FragmentReport fragment;
   fragment.holds = true;
+  fragment.offered = true;
   fragment.committed = {1, 2, HashOf(9)};
   fragment.complete = true;
   fragment.complete_epoch = {8, 1};
