@@ -53,7 +53,8 @@ void Greeter::OnStream(ByteStream* stream, const std::string& method) {
     Refuse(stream, "", absl::UnimplementedError("no such method"));
     return;
   }
-  absl::StatusOr<std::string> cluster = shared_.config.identity(*stream->auth_context(), stream->remote());
+  absl::StatusOr<std::string> cluster =
+      shared_.config.identity(*stream->auth_context(), stream->remote());
   if (!cluster.ok()) {
     Refuse(stream, "", cluster.status());
     return;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/transport/limits.h"
+#include "daemon/transport/tcp_sockets.h"
 
 namespace causeway::transport {
 namespace {
@@ -40,10 +42,16 @@ void Lane::OnOpen() { Pump(); }
 void Lane::OnWritten() {
   moved_at_ = MonotonicNow();
   if (!up_ && hello_received_ && !hello_due_) {
-    up_ = true;
-    owner_.OnLaneUp(*this);
+    Up();
   }
   Pump();
+}
+
+void Lane::Up() {
+  up_ = true;
+  remote_ = stream_->remote();
+  LimitUnsent(remote_, kUnsentBytesMax);
+  owner_.OnLaneUp(*this);
 }
 
 void Lane::Pump() {
@@ -145,8 +153,7 @@ void Lane::OnHello(const LaneHelloFrame& hello) {
   hello_received_ = true;
   stream_->ClearDeadline();
   if (!up_ && stream_->writable()) {
-    up_ = true;
-    owner_.OnLaneUp(*this);
+    Up();
     Pump();
   }
 }

@@ -51,6 +51,7 @@ class Lane final : public ByteStream::Handler {
   void Begin(ByteStream* stream, bool dialled, absl::Time now);
 
   uint32_t index() const { return ours_.lane; }
+  const std::string& remote() const { return remote_; }  // empty before it is up
   bool up() const { return up_ && !ended_; }
   bool ended() const { return ended_; }
   uint64_t unacknowledged_chunks() const { return unacknowledged_.size(); }
@@ -71,6 +72,7 @@ class Lane final : public ByteStream::Handler {
   void OnClosed(const absl::Status& reason) override;
 
  private:
+  void Up();
   void OnHello(const LaneHelloFrame& hello);
   void OnAck(uint64_t sequence);
   void OnChunk(const ReceivedLaneFrame& frame);
@@ -83,6 +85,7 @@ class Lane final : public ByteStream::Handler {
   const LaneHelloFrame ours_;
   const LaneHelloFrame theirs_;
   ByteStream* stream_ = nullptr;
+  std::string remote_;
   bool hello_due_ = false;
   bool hello_received_ = false;
   bool up_ = false;

@@ -31,6 +31,10 @@ inline constexpr uint64_t kChunkCreditBytesMin = 1024;
 inline constexpr uint64_t kWindowBytesMin = kChunkBytesMax;
 inline constexpr uint64_t kWindowBytesMax = uint64_t{64} << 30;
 
+// What the kernel may hold unsent of a connection: enough to keep it busy, little enough that
+// chunks wait in our queue, where they can still be ordered and sent over another lane.
+inline constexpr int kUnsentBytesMax = 128 << 10;
+
 // Link-wide chunk numbers in flight: first unacknowledged to newest. Bounds the receiver's memory
 // of what arrived out of order over several lanes.
 inline constexpr uint64_t kChunksInFlightMax = 1 << 16;

@@ -181,7 +181,8 @@ void Link::OnHello(const wan::v1::Hello& hello) {
   }
   absl::Status check = CheckHello(shared_.config, hello);
   if (check.ok()) {
-    absl::StatusOr<std::string> proven = shared_.config.identity(*stream_->auth_context(), stream_->remote());
+    absl::StatusOr<std::string> proven =
+        shared_.config.identity(*stream_->auth_context(), stream_->remote());
     if (!proven.ok()) {
       check = proven.status();
     } else if (*proven != peer_.config.cluster || hello.cluster() != peer_.config.cluster) {

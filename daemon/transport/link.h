@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   int lanes_wanted() const { return static_cast<int>(lanes_.size()); }
   uint64_t unacknowledged_chunks() const;
   uint64_t unacknowledged_bytes() const;
-  bool idle() const;  // nothing of ours waits to be sent or acknowledged
+  std::set<std::string> remotes() const;  // addresses of its live connections, as gRPC names them
+  bool idle() const;                      // nothing of ours waits to be sent or acknowledged
 
   // A lane that the peer opened. An error refuses the stream, which is the caller's again.
   absl::Status AdmitLane(ByteStream* stream, const LaneHelloFrame& hello, absl::Time now);

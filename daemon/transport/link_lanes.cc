@@ -179,6 +179,14 @@ uint64_t Link::unacknowledged_bytes() const {
   return bytes;
 }
 
+std::set<std::string> Link::remotes() const {
+  std::set<std::string> remotes = {info_.remote};
+  for (const LaneSlot& slot : lanes_) {
+    if (slot.lane != nullptr && slot.lane->up()) remotes.insert(slot.lane->remote());
+  }
+  return remotes;
+}
+
 bool Link::idle() const {
   return run_messages_.empty() && control_write_at_ == absl::InfiniteFuture() &&
          unacknowledged_chunks() == 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/transport/tcp_sockets.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
@@ -192,6 +193,11 @@ PeerStatus Peer::Status(absl::Time now) const {
   status.silent = link_->silent(now);
   status.chunks_unacknowledged = link_->unacknowledged_chunks();
   status.bytes_unacknowledged = link_->unacknowledged_bytes();
+  const TcpTotals tcp = ReadTcp(link_->remotes());
+  status.tcp_connections = tcp.connections;
+  status.tcp_segments_sent = tcp.segments_sent;
+  status.tcp_segments_resent = tcp.segments_resent;
+  status.tcp_rtt = tcp.rtt_min;
   return status;
 }
 

@@ -116,7 +116,7 @@ Gateway::Gateway(std::string cluster, std::string believed_peer, uint64_t incarn
   config.listen = "127.0.0.1:0";
   config.server_credentials = grpc::InsecureServerCredentials();
   config.identity = [peer = std::move(believed_peer)](const grpc::AuthContext&,
-                                                   const std::string&) { return peer; };
+                                                      const std::string&) { return peer; };
 }
 
 Gateway::~Gateway() { Stop(); }

@@ -78,9 +78,9 @@ struct TlsGateway {
              const std::vector<std::string>& peers)
       : credentials(authority.Issue(cluster, peers)), gateway(cluster, "") {
     gateway.config.server_credentials = credentials->server();
-    gateway.config.identity =
-        [held = credentials](const grpc::AuthContext& auth,
-                             const std::string& remote) -> absl::StatusOr<std::string> {
+    gateway.config.identity = [held = credentials](
+                                  const grpc::AuthContext& auth,
+                                  const std::string& remote) -> absl::StatusOr<std::string> {
       auto peer = held->Authenticate(auth, remote);
       if (!peer.ok()) return peer.status();
       return peer->cluster;

@@ -1,0 +1,92 @@
+// Rejected: NETLINK_SOCK_DIAG (the hardened unit would have to allow AF_NETLINK) and gRPC's socket
+// mutator (not a public interface).
+#include "daemon/transport/tcp_sockets.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+
+namespace causeway::transport {
+namespace {
+
+constexpr int kDescriptorsMax = 65536;  // of one walk
+
+// gRPC's name of a peer's address; empty: not an internet address.
+std::string NameOf(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return "";
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port));
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
+}
+
+void ForEachConnection(
+    const std::function<void(int descriptor, const std::string& remote)>& visit) {
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return;
+  for (int count = 0; count < kDescriptorsMax; ++count) {
+    const dirent* entry = readdir(folder);
+    if (entry == nullptr) break;
+    char* end = nullptr;
+    const long descriptor = std::strtol(entry->d_name, &end, 10);
+    if (end == entry->d_name || *end != '\0') continue;
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
+    if (getpeername(static_cast<int>(descriptor), reinterpret_cast<sockaddr*>(&address), &length) !=
+        0) {
+      continue;  // no socket, or not connected
+    }
+    const std::string remote = NameOf(address);
+    if (!remote.empty()) visit(static_cast<int>(descriptor), remote);
+  }
+  closedir(folder);
+}
+
+}  // namespace
+
+TcpTotals ReadTcp(const std::set<std::string>& remotes) {
+  TcpTotals totals;
+  if (remotes.empty()) return totals;
+  ForEachConnection([&](int descriptor, const std::string& remote) {
+    if (remotes.count(remote) == 0) return;
+    tcp_info info{};
+    socklen_t length = sizeof(info);
+    if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+    const absl::Duration rtt = absl::Microseconds(info.tcpi_rtt);
+    totals.rtt_min = totals.connections == 0 ? rtt : std::min(totals.rtt_min, rtt);
+    ++totals.connections;
+    totals.segments_sent += info.tcpi_segs_out;
+    totals.segments_resent += info.tcpi_total_retrans;
+    totals.bytes_unsent += info.tcpi_notsent_bytes;
+  });
+  return totals;
+}
+
+int LimitUnsent(const std::string& remote, int bytes) {
+  int found = 0;
+  ForEachConnection([&](int descriptor, const std::string& name) {
+    if (name != remote) return;
+    if (setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes)) == 0) ++found;
+  });
+  return found;
+}
+
+}  // namespace causeway::transport

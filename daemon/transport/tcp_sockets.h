@@ -1,0 +1,38 @@
+// The TCP connections below gRPC's streams: gRPC 1.51 neither sets their options nor shows their
+// state, so they are found among this process's own descriptors by the address of the other end.
+//
+// Any thread; walks /proc/self/fd, a few microseconds a descriptor: at connection and for status,
+// not for data. A descriptor that is closed meanwhile is skipped; one that is reused meanwhile
+// gives a wrong count once.
+#ifndef CAUSEWAY_DAEMON_TRANSPORT_TCP_SOCKETS_H_
+#define CAUSEWAY_DAEMON_TRANSPORT_TCP_SOCKETS_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace causeway::transport {
+
+// Sums over live connections.
+struct TcpTotals {
+  int connections = 0;
+  uint64_t segments_sent = 0;
+  uint64_t segments_resent = 0;
+  uint64_t bytes_unsent = 0;  // in the kernel, not yet on the wire
+  absl::Duration rtt_min;     // the lowest of the smoothed round-trip times; zero: no connection
+};
+
+// Remote addresses are as gRPC names them, such as "ipv4:10.0.0.1:7443" and
+// "ipv6:%5Bfd00::1%5D:7443".
+TcpTotals ReadTcp(const std::set<std::string>& remotes);
+
+// Keeps at most about `bytes` unsent inside the kernel for each connection to `remote`, so that
+// what waits waits where it can still be ordered, cancelled or sent over another lane. Returns how
+// many connections it found.
+int LimitUnsent(const std::string& remote, int bytes);
+
+}  // namespace causeway::transport
+
+#endif  // CAUSEWAY_DAEMON_TRANSPORT_TCP_SOCKETS_H_

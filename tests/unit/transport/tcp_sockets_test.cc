@@ -1,0 +1,90 @@
+// Own connections found by the address of the other end, over IPv4, IPv6 and IPv4 mapped into IPv6.
+#include "daemon/transport/tcp_sockets.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace causeway::transport {
+namespace {
+
+struct Connection {
+  explicit Connection(int family) {
+    listener = socket(AF_INET6, SOCK_STREAM, 0);
+    const int both = 0;
+    setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof(any)) == 0);
+    REQUIRE(listen(listener, 1) == 0);
+    socklen_t length = sizeof(any);
+    REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&any), &length) == 0);
+    port = ntohs(any.sin6_port);
+    client = socket(family, SOCK_STREAM, 0);
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = any.sin6_port;
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in6 v6 = any;
+    v6.sin6_addr = in6addr_loopback;
+    REQUIRE((family == AF_INET
+                 ? connect(client, reinterpret_cast<sockaddr*>(&v4), sizeof(v4))
+                 : connect(client, reinterpret_cast<sockaddr*>(&v6), sizeof(v6))) == 0);
+    server = accept(listener, nullptr, nullptr);
+    REQUIRE(server >= 0);
+    sockaddr_storage local{};
+    length = sizeof(local);
+    REQUIRE(getsockname(client, reinterpret_cast<sockaddr*>(&local), &length) == 0);
+    client_port =
+        ntohs(reinterpret_cast<sockaddr_in&>(local).sin_port);  // at the same place in both
+  }
+  ~Connection() {
+    for (int descriptor : {client, server, listener}) close(descriptor);
+  }
+  int listener = -1, client = -1, server = -1;
+  int port = 0, client_port = 0;
+};
+
+int Limit(int descriptor) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  REQUIRE(getsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, &length) == 0);
+  return value;
+}
+
+TEST_CASE("connections are found by remote address and their unsent bytes limited") {
+  for (int family : {AF_INET, AF_INET6}) {
+    CAPTURE(family);
+    if (family == AF_INET6) {
+      const int probe = socket(AF_INET6, SOCK_STREAM, 0);
+      if (probe < 0) continue;  // a host without IPv6
+      close(probe);
+    }
+    Connection connection(family);
+    const std::string host = family == AF_INET ? "ipv4:127.0.0.1:" : "ipv6:%5B::1%5D:";
+    const std::string server = absl::StrCat(host, connection.port);
+    const std::string client = absl::StrCat(host, connection.client_port);
+    CHECK(LimitUnsent(server, 12345) == 1);
+    CHECK(Limit(connection.client) == 12345);
+    CHECK(Limit(connection.server) != 12345);
+    CHECK(LimitUnsent(client, 23456) == 1);
+    CHECK(Limit(connection.server) == 23456);
+
+    REQUIRE(write(connection.client, "x", 1) == 1);
+    CHECK(ReadTcp({server}).connections == 1);
+    CHECK(ReadTcp({server}).segments_sent > 0);
+    CHECK(ReadTcp({server, client}).connections == 2);
+    CHECK(ReadTcp({"ipv4:127.0.0.1:1"}).connections == 0);
+    CHECK(ReadTcp({}).connections == 0);
+  }
+}
+
+}  // namespace
+}  // namespace causeway::transport
