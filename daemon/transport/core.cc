@@ -206,6 +206,7 @@ void Core::Stop() {
   RunOnPoller([this] {
     shared_->draining = true;
     for (auto& [name, entry] : entries_) entry.peer->Stop();
+    if (greeter_ != nullptr) greeter_->Stop();
     shared_->streams.CancelAll();
   });
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());

@@ -36,8 +36,14 @@ class Greeter::Guest final : public ByteStream::Handler {
 Greeter::Greeter(Shared& shared, FindPeer find_peer)
     : shared_(shared), find_peer_(std::move(find_peer)) {}
 
-Greeter::~Greeter() {
-  for (auto& [key, guest] : guests_) guest->stream->Abandon();
+Greeter::~Greeter() = default;
+
+void Greeter::Stop() {
+  for (auto& [key, guest] : guests_) {
+    guest->stream->Abandon();
+    shared_.Bury(std::move(guest));
+  }
+  guests_.clear();
 }
 
 void Greeter::Refuse(ByteStream* stream, const std::string& cluster, const absl::Status& reason) {
@@ -48,6 +54,10 @@ void Greeter::Refuse(ByteStream* stream, const std::string& cluster, const absl:
 }
 
 void Greeter::OnStream(ByteStream* stream, const std::string& method) {
+  if (shared_.draining) {
+    Refuse(stream, "", absl::UnavailableError("this gateway is draining"));
+    return;
+  }
   const bool lane = method == kLaneMethod;
   if (!lane && method != kControlMethod) {
     Refuse(stream, "", absl::UnimplementedError("no such method"));

@@ -24,7 +24,9 @@ class Greeter final : public StreamAcceptor::Handler {
   using FindPeer = std::function<Peer*(const std::string& cluster)>;
 
   Greeter(Shared& shared, FindPeer find_peer);
-  ~Greeter();
+  ~Greeter();  // after Stop
+  // Ends the streams whose hello has not come. With `draining` set, none follow.
+  void Stop();
 
   void OnStream(ByteStream* stream, const std::string& method) override;
 
