@@ -22,7 +22,8 @@ constexpr int kMessageBytesMax =
 constexpr int kMetadataBytesMax = 8 << 10;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kPingIntervalMinMs = 10'000;  // what the server tolerates
-constexpr int kConnectionIdleMs = 30'000;   // a connection without streams, such as an idle probe's
+constexpr int kNeverAgainMs = 3'600'000;
+constexpr int kConnectionIdleMs = 30'000;  // a connection without streams, such as an idle probe's
 constexpr uint64_t kQuotaBaseBytes = uint64_t{512} << 20;
 constexpr absl::Duration kKeepaliveTimeoutMin = absl::Seconds(20);
 
@@ -34,12 +35,18 @@ int KeepaliveTimeoutMs(absl::Duration peer_timeout) {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+                                           absl::Duration hello_timeout,
                                            const grpc::ResourceQuota& quota) {
   grpc::ChannelArguments arguments;
   arguments.SetResourceQuota(quota);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // One attempt a channel, as long as a hello may take: the next attempt is another channel's.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(hello_timeout)));
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kNeverAgainMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kNeverAgainMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMs(peer_timeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -51,6 +58,26 @@ std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duratio
       grpc::CreateCustomChannel(peer.address, peer.credentials, arguments);
   channel->GetState(/*try_to_connect=*/true);
   return channel;
+}
+
+std::shared_ptr<grpc::Channel> ChannelKeeper::Keep(std::shared_ptr<grpc::Channel> channel) {
+  channels_.push_back(channel);
+  return channel;
+}
+
+int ChannelKeeper::Sweep() {
+  int waiting = 0;
+  channels_.erase(std::remove_if(channels_.begin(), channels_.end(),
+                                 [&](const std::shared_ptr<grpc::Channel>& channel) {
+                                   if (channel.use_count() > 1) return false;
+                                   const bool connecting =
+                                       channel->GetState(/*try_to_connect=*/false) ==
+                                       GRPC_CHANNEL_CONNECTING;
+                                   waiting += connecting ? 1 : 0;
+                                   return !connecting;
+                                 }),
+                  channels_.end());
+  return waiting;
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,

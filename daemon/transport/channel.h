@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "daemon/transport/transport.h"
 
@@ -21,7 +22,21 @@ inline constexpr char kLaneMethod[] = "/causeway.wan.v1.Gateway/Lane";
 // A channel with a TCP connection of its own, which begins to connect at once. A new one for each
 // attempt: names are resolved again and gRPC's back-off does not add to ours.
 std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+                                           absl::Duration hello_timeout,
                                            const grpc::ResourceQuota& quota);
+
+// Holds every channel until nobody else does and it is not connecting: gRPC 1.51 loses a
+// connection, for good, whose channel goes between its handshake and the server's settings. Poller
+// thread only.
+class ChannelKeeper {
+ public:
+  std::shared_ptr<grpc::Channel> Keep(std::shared_ptr<grpc::Channel> channel);
+  // Lets go of those that may go; how many of the unused ones may not, yet.
+  int Sweep();
+
+ private:
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // shared with the streams on them
+};
 
 void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
                      absl::Duration hello_timeout, const grpc::ResourceQuota& quota);

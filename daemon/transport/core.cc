@@ -21,6 +21,7 @@ namespace {
 
 constexpr absl::Duration kPeerTimeoutMin = absl::Milliseconds(100);
 constexpr absl::Duration kPeerTimeoutMax = absl::Minutes(10);
+constexpr absl::Duration kStopPatience = absl::Milliseconds(500);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
 // The poller may wait for room in the caller's own inbox: then the newest known status must do.
 constexpr absl::Duration kStatusWait = absl::Seconds(2);
@@ -154,6 +155,7 @@ void Core::Tick() {
     entry.peer->Tick(now);
     if (shared_->draining) entry.peer->Drain();
   }
+  shared_->channels.Sweep();
 }
 
 void Core::Settle() {
@@ -210,11 +212,14 @@ void Core::Stop() {
     shared_->streams.CancelAll();
   });
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  const absl::Time patience = MonotonicNow() + kStopPatience;
   // Every operation returns once cancelled; new streams can no longer come.
   for (bool empty = false; !empty;) {
-    RunOnPoller([this, &empty] {
+    RunOnPoller([this, &empty, patience] {
       shared_->streams.CancelAll();
-      empty = shared_->streams.empty();
+      // Channels that connect get the time to finish (ChannelKeeper), but not for ever.
+      const bool connecting = shared_->channels.Sweep() > 0 && MonotonicNow() < patience;
+      empty = shared_->streams.empty() && !connecting;
     });
     if (!empty) absl::SleepFor(kDrainPoll);
   }

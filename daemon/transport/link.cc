@@ -68,10 +68,9 @@ void Link::Dial(absl::Time now) {
       std::min(shared_.config.lanes, shared_.config.lanes_total_max - shared_.lanes_reserved);
   shared_.lanes_reserved += lanes_reserved_;
   // All connections begin at once: waiting in turn costs three round trips a lane.
-  std::shared_ptr<grpc::Channel> channel =
-      MakeChannel(peer_.config, shared_.times.peer_timeout, shared_.quota);
+  std::shared_ptr<grpc::Channel> channel = shared_.Dial(peer_.config);
   for (int i = 0; i < lanes_reserved_; ++i) {
-    lane_channels_.push_back(MakeChannel(peer_.config, shared_.times.peer_timeout, shared_.quota));
+    lane_channels_.push_back(shared_.Dial(peer_.config));
   }
   hello_due_ = true;
   stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);

@@ -24,9 +24,7 @@ LaneHelloFrame Link::LaneHello(uint32_t lane, bool ours) const {
 void Link::DialLane(uint32_t index, absl::Time now) {
   // The first connections were begun with the control stream's.
   std::shared_ptr<grpc::Channel> channel =
-      index < lane_channels_.size()
-          ? std::move(lane_channels_[index])
-          : MakeChannel(peer_.config, shared_.times.peer_timeout, shared_.quota);
+      index < lane_channels_.size() ? std::move(lane_channels_[index]) : shared_.Dial(peer_.config);
   LaneSlot& slot = lanes_[index];
   slot.lane =
       std::make_unique<Lane>(shared_, *this, LaneHello(index, true), LaneHello(index, false));

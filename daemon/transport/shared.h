@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/transport/byte_stream.h"
+#include "daemon/transport/channel.h"
 #include "daemon/transport/link_timing.h"
 #include "daemon/transport/poller.h"
 #include "daemon/transport/transport.h"
@@ -33,6 +34,10 @@ struct Shared {
     if (object != nullptr) graveyard.push_back(std::shared_ptr<void>(std::move(object)));
   }
 
+  std::shared_ptr<grpc::Channel> Dial(const PeerConfig& peer) {
+    return channels.Keep(MakeChannel(peer, times.peer_timeout, times.hello_timeout, quota));
+  }
+
   const TransportConfig& config;
   const LinkTimes times;
   memory::BufferPool& pool;
@@ -40,6 +45,7 @@ struct Shared {
   TransportListener& listener;
   Poller& poller;
   std::mt19937_64 random;
+  ChannelKeeper channels;  // outlives the streams
   StreamSet streams;
   int lanes_reserved = 0;  // by live links, of config.lanes_total_max
   bool draining = false;   // no new links

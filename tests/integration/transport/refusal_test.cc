@@ -149,6 +149,28 @@ TEST_CASE("a second live process of a cluster is refused while the first one liv
   CHECK(tokyo.recorder.notes().up["paris"] == 12);
 }
 
+// gRPC 1.51 loses the connection of a channel that goes between its handshake and the server's
+// settings.
+TEST_CASE("refused links leave no connection behind") {
+  Gateway tokyo("tokyo", "paris");
+  tokyo.AddPeer("paris", "");
+  tokyo.Start();
+  Gateway first("paris", "tokyo", 11);
+  first.AddPeer("tokyo", tokyo.address());
+  first.Start();
+  REQUIRE(tokyo.WaitUp("paris"));
+  REQUIRE(first.WaitLanes("tokyo", 4));
+  for (uint64_t incarnation = 12; incarnation < 32; ++incarnation) {
+    Gateway second("paris", "tokyo", incarnation);
+    second.AddPeer("tokyo", tokyo.address());
+    second.Start();
+    REQUIRE(second.WaitStatus("tokyo", [](const PeerStatus& s) { return !s.last_error.empty(); }));
+  }
+  // Nothing but the first one's control stream and lanes.
+  CHECK(first.WaitStatus("tokyo", [](const PeerStatus& s) { return s.tcp_connections == 5; }));
+  CHECK(tokyo.recorder.notes().downs.empty());
+}
+
 TEST_CASE("a link that is disconnected comes back after the pause") {
   Gateway paris("paris", "tokyo");
   Gateway tokyo("tokyo", "paris");
