@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "daemon/transport/channel.h"
 #include "daemon/transport/frames.h"
 #include "proto/wan.pb.h"
@@ -25,6 +24,30 @@ constexpr absl::Duration kStopPatience = absl::Milliseconds(500);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
 // The poller may wait for room in the caller's own inbox: then the newest known status must do.
 constexpr absl::Duration kStatusWait = absl::Seconds(2);
+
+// Opened once. A condition variable rather than absl::Notification: thread sanitizers see it.
+class Latch {
+ public:
+  void Open() {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+    opened_.SignalAll();
+  }
+  // False: not opened within `limit`.
+  bool Wait(absl::Duration limit) {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time deadline = MonotonicNow() + limit;
+    while (!open_) {
+      if (opened_.WaitWithTimeout(&mutex_, deadline - MonotonicNow())) return open_;
+    }
+    return true;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::CondVar opened_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
 
@@ -169,16 +192,15 @@ bool Core::RunOnPoller(std::function<void()> task) {
     task();
     return true;
   }
-  // Shared: the poller may still be inside Notify when the waiter goes on.
-  auto done = std::make_shared<absl::Notification>();
+  auto done = std::make_shared<Latch>();  // shared: the poller may still be inside Open when the
+                                          // waiter goes on
   if (!poller_->Post([&task, done] {
         task();
-        done->Notify();
+        done->Open();
       })) {
     return false;
   }
-  done->WaitForNotification();
-  return true;
+  return done->Wait(absl::InfiniteDuration());
 }
 
 void Core::Drain(absl::Duration limit) {
@@ -199,11 +221,7 @@ void Core::Drain(absl::Duration limit) {
 
 void Core::Stop() {
   if (!started_ || stopped_) return;
-  TransportStatus last = Status();
-  {
-    absl::MutexLock lock(&status_mutex_);
-    last_status_ = std::move(last);
-  }
+  Status();  // the last one, kept
   stopped_ = true;
   RunOnPoller([this] {
     shared_->draining = true;
@@ -373,20 +391,17 @@ TransportStatus Core::StatusOnPoller() {
 
 TransportStatus Core::Status() {
   if (poller_ != nullptr && poller_->OnThread()) return StatusOnPoller();
-  struct Answer {
-    absl::Notification done;
-    TransportStatus status;
-  };
-  auto answer = std::make_shared<Answer>();  // outlives a caller that left
-  const bool posted = poller_ != nullptr && poller_->Post([this, answer] {
-    answer->status = StatusOnPoller();
-    {
-      absl::MutexLock lock(&status_mutex_);
-      last_status_ = answer->status;
-    }
-    answer->done.Notify();
-  });
-  if (posted && answer->done.WaitForNotificationWithTimeout(kStatusWait)) return answer->status;
+  auto answered = std::make_shared<Latch>();  // outlives a caller that left
+  if (poller_ != nullptr && poller_->Post([this, answered] {
+        TransportStatus status = StatusOnPoller();
+        {
+          absl::MutexLock lock(&status_mutex_);
+          last_status_ = std::move(status);
+        }
+        answered->Open();
+      })) {
+    answered->Wait(kStatusWait);
+  }
   absl::MutexLock lock(&status_mutex_);
   return last_status_;
 }

@@ -124,7 +124,7 @@ TEST_CASE("every lane cut again and again, nothing is lost or doubled") {
 }
 
 TEST_CASE("a frozen lane is given up for lack of progress and its chunks go over the others") {
-  Pair pair(absl::Milliseconds(500));
+  Pair pair(absl::Seconds(2));
   pair.Open();
   constexpr uint32_t kChunks = 300;
   for (uint32_t i = 0; i < kChunks; ++i)
@@ -199,11 +199,10 @@ TEST_CASE("a dark link is noticed by both sides within peer_timeout, and returns
 }
 
 TEST_CASE("an idle link stays up") {
-  Pair pair(absl::Milliseconds(200));
-  const uint64_t before = pair.tokyo.recorder.notes().progress;
+  Pair pair(absl::Seconds(2));
+  const int before = pair.tokyo.recorder.notes().progress;
   // Many heartbeats pass; the count of them is what is waited for.
-  REQUIRE(pair.tokyo.recorder.Wait(
-      [&](const Notes& n) { return n.progress >= static_cast<int>(before) + 25; }));
+  REQUIRE(pair.tokyo.recorder.Wait([&](const Notes& n) { return n.progress >= before + 12; }));
   CHECK(pair.paris.recorder.notes().downs.empty());
   CHECK(pair.tokyo.recorder.notes().downs.empty());
 }

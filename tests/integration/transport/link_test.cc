@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,29 @@ namespace {
 using Notes = Recorder::Notes;
 
 constexpr uint64_t kWindow = 8 << 20;
+
+// Payloads that a reader keeps, and a way to wait for some.
+class Shelf {
+ public:
+  void Put(memory::Buffer payload) {
+    absl::MutexLock lock(&mutex_);
+    held_.push_back(std::move(payload));
+    changed_.Signal();
+  }
+  // All that are there, once there are some; none after kPatience.
+  std::vector<memory::Buffer> Take() {
+    const absl::Time deadline = absl::Now() + kPatience;
+    absl::MutexLock lock(&mutex_);
+    while (held_.empty() && !changed_.WaitWithTimeout(&mutex_, deadline - absl::Now())) {
+    }
+    return std::exchange(held_, {});
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::vector<memory::Buffer> held_;
+};
 
 // Chunks are consumed as they come: the buffer is freed and its credit returned.
 void ConsumeAtOnce(Gateway& gateway) {
@@ -135,13 +159,11 @@ TEST_CASE("a reader that stalls bounds what both sides hold; others go on") {
   tokyo.AddPeer("paris", "");
   tokyo.budget_bytes = 24 << 20;
   tokyo.cached_bytes = 4 << 20;
-  absl::Mutex mutex;
-  std::vector<memory::Buffer> stalled;
+  Shelf stalled;
   tokyo.recorder.on_chunk = [&](const std::string& peer, const ChunkHeader& header,
                                 memory::Buffer payload) {
     if (header.run == "stalled") {
-      absl::MutexLock lock(&mutex);
-      stalled.push_back(std::move(payload));
+      stalled.Put(std::move(payload));
       return;
     }
     const size_t bytes = payload.size();
@@ -172,13 +194,8 @@ TEST_CASE("a reader that stalls bounds what both sides hold; others go on") {
   tokyo.recorder.Clear();
   size_t returned = 0;
   while (returned < 300) {
-    std::vector<memory::Buffer> ready;
-    {
-      absl::MutexLock lock(&mutex);
-      const auto some = [&] { return !stalled.empty(); };
-      REQUIRE(mutex.AwaitWithTimeout(absl::Condition(&some), kPatience));
-      ready.swap(stalled);
-    }
+    std::vector<memory::Buffer> ready = stalled.Take();
+    REQUIRE_FALSE(ready.empty());
     for (memory::Buffer& buffer : ready) {
       const size_t bytes = buffer.size();
       buffer.Reset();
@@ -195,11 +212,9 @@ TEST_CASE("a lane waits when the pool is full, and goes on when it is not") {
   tokyo.AddPeer("paris", "");
   tokyo.budget_bytes = 1 << 20;  // less than the window: somebody else has the rest
   tokyo.cached_bytes = 0;
-  absl::Mutex mutex;
-  std::vector<memory::Buffer> held;
+  Shelf held;
   tokyo.recorder.on_chunk = [&](const std::string&, const ChunkHeader&, memory::Buffer payload) {
-    absl::MutexLock lock(&mutex);
-    held.push_back(std::move(payload));
+    held.Put(std::move(payload));
   };
   tokyo.Start();
   paris.AddPeer("tokyo", tokyo.address());
@@ -209,12 +224,10 @@ TEST_CASE("a lane waits when the pool is full, and goes on when it is not") {
   for (uint32_t i = 0; i < 40; ++i) REQUIRE(paris.SendChunk("tokyo", "demo", 1, i, 128 << 10).ok());
   REQUIRE(tokyo.WaitStatus(
       "paris", [](const PeerStatus& status) { return status.chunks_without_memory > 0; }));
-  for (int freed = 0; freed < 40;) {
-    absl::MutexLock lock(&mutex);
-    const auto some = [&] { return !held.empty(); };
-    REQUIRE(mutex.AwaitWithTimeout(absl::Condition(&some), kPatience));
-    freed += static_cast<int>(held.size());
-    held.clear();
+  for (size_t freed = 0; freed < 40;) {
+    const size_t some = held.Take().size();
+    REQUIRE(some > 0);
+    freed += some;
   }
   REQUIRE(paris.recorder.Wait([](const Notes& notes) { return notes.done.size() == 40; }));
   const Notes notes = tokyo.recorder.notes();

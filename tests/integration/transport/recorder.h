@@ -68,6 +68,7 @@ class Recorder final : public TransportListener {
 
  private:
   absl::Mutex mutex_;
+  absl::CondVar changed_;
   Notes notes_;
 };
 
