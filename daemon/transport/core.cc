@@ -24,6 +24,9 @@ constexpr absl::Duration kStopPatience = absl::Milliseconds(500);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
 // The poller may wait for room in the caller's own inbox: then the newest known status must do.
 constexpr absl::Duration kStatusWait = absl::Seconds(2);
+// How old TCP's own numbers may be, for measuring and for a status.
+constexpr absl::Duration kTcpPeriod = absl::Seconds(1);
+constexpr absl::Duration kTcpStatusAge = absl::Milliseconds(100);
 
 // Opened once. A condition variable rather than absl::Notification: thread sanitizers see it.
 class Latch {
@@ -173,12 +176,24 @@ absl::Status Core::Start() {
 
 void Core::Tick() {
   const absl::Time now = MonotonicNow();
+  if (shared_->tcp.Refresh(now, kTcpPeriod)) {
+    for (auto& [name, entry] : entries_) entry.peer->OnTcp(now);
+  }
   shared_->streams.Tick(now);
   for (auto& [name, entry] : entries_) {
     entry.peer->Tick(now);
     if (shared_->draining) entry.peer->Drain();
   }
   shared_->channels.Sweep();
+  std::vector<PeerRates> rates;
+  for (auto& [name, entry] : entries_) rates.push_back(entry.peer->Rates(now));
+  absl::MutexLock lock(&status_mutex_);
+  rates_ = std::move(rates);
+}
+
+std::vector<PeerRates> Core::Rates() {
+  absl::MutexLock lock(&status_mutex_);
+  return rates_;
 }
 
 void Core::Settle() {
@@ -380,6 +395,7 @@ void Core::Disconnect(const std::string& peer, const absl::Status& reason, absl:
 TransportStatus Core::StatusOnPoller() {
   TransportStatus status;
   const absl::Time now = MonotonicNow();
+  shared_->tcp.Refresh(now, kTcpStatusAge);
   if (port_ != 0) status.listening = absl::StrCat(config_.listen, " (port ", port_, ")");
   if (greeter_ != nullptr) {
     status.streams_refused = greeter_->refused();

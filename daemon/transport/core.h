@@ -40,6 +40,7 @@ class Core final : public Transport {
   void Disconnect(const std::string& peer, const absl::Status& reason,
                   absl::Duration pause) override;
   TransportStatus Status() override;
+  std::vector<PeerRates> Rates() override;
   int port() const override { return port_; }
 
  private:
@@ -80,6 +81,7 @@ class Core final : public Transport {
   uint64_t windows_bytes_ ABSL_GUARDED_BY(windows_mutex_) = 0;  // sum of all windows
   absl::Mutex status_mutex_;
   TransportStatus last_status_ ABSL_GUARDED_BY(status_mutex_);  // newest; for after Stop, too
+  std::vector<PeerRates> rates_ ABSL_GUARDED_BY(status_mutex_);
 };
 
 }  // namespace causeway::transport

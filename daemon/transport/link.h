@@ -44,6 +44,8 @@ struct PeerRecord {
   SendQueue queue;
   ReceiveCredits credits;
   PeerStatus counters;  // only its counters and last_error are kept current
+  RateMeter send_rate;
+  RateMeter receive_rate;
 };
 
 class Link final : public ByteStream::Handler, public Lane::Owner {

@@ -57,6 +57,7 @@ void Link::PumpLanes() {
     if (slot.lane != nullptr && slot.lane->up()) slot.lane->Pump();
     if (ended_) return;
   }
+  peer_.send_rate.SetBusy(MonotonicNow(), peer_.queue.Sendable());
 }
 
 void Link::OnLaneUp(Lane&) {}
@@ -110,6 +111,7 @@ void Link::EndLanes() {
     shared_.Bury(std::move(slot.lane));
   }
   lanes_.clear();
+  peer_.send_rate.SetBusy(MonotonicNow(), false);
 }
 
 std::vector<OutgoingChunk> Link::TakeUnacknowledged() { return std::exchange(unacknowledged_, {}); }
@@ -117,6 +119,7 @@ std::vector<OutgoingChunk> Link::TakeUnacknowledged() { return std::exchange(una
 void Link::OnAcknowledged(const OutgoingChunk& chunk) {
   peer_.queue.Acknowledged(chunk.number);
   peer_.counters.payload_bytes_acknowledged += chunk.payload.size();
+  peer_.send_rate.Moved(MonotonicNow(), chunk.payload.size(), rtt_.lowest());
   owner_.OnChunkAcknowledged(chunk);
 }
 
@@ -125,6 +128,8 @@ std::optional<OutgoingChunk> Link::NextChunk() {
   if (chunk.has_value()) {
     ++peer_.counters.chunks_sent;
     peer_.counters.payload_bytes_sent += chunk->payload.size();
+  } else {
+    peer_.send_rate.SetBusy(MonotonicNow(), false);  // the line waits for chunks or credit
   }
   return chunk;
 }
@@ -146,6 +151,7 @@ absl::StatusOr<Lane::Admission> Link::Admit(const ChunkFrame& chunk) {
   received_numbers_.Settle(chunk.number);
   ++peer_.counters.chunks_received;
   peer_.counters.payload_bytes_received += chunk.payload_bytes;
+  peer_.receive_rate.Arrived(MonotonicNow(), chunk.payload_bytes, rtt_.lowest());
   if (*verdict == ReceiveCredits::Verdict::kDeliver) return Lane::Admission::kDeliver;
   ++peer_.counters.chunks_unwanted;
   return Lane::Admission::kDrop;

@@ -171,6 +171,14 @@ void Peer::Tick(absl::Time now) {
   dialling_->Dial(now);
 }
 
+void Peer::OnTcp(absl::Time now) {
+  if (link_ == nullptr) return;
+  const TcpTotals tcp = shared_.tcp.Of(link_->remotes());
+  if (tcp.delivery_bytes_per_s > 0) {
+    record_.send_rate.Hint(now, static_cast<double>(tcp.delivery_bytes_per_s));
+  }
+}
+
 PeerStatus Peer::Status(absl::Time now) const {
   PeerStatus status = record_.counters;
   status.cluster = record_.config.cluster;
@@ -193,12 +201,28 @@ PeerStatus Peer::Status(absl::Time now) const {
   status.silent = link_->silent(now);
   status.chunks_unacknowledged = link_->unacknowledged_chunks();
   status.bytes_unacknowledged = link_->unacknowledged_bytes();
-  const TcpTotals tcp = ReadTcp(link_->remotes());
+  const TcpTotals tcp = shared_.tcp.Of(link_->remotes());
   status.tcp_connections = tcp.connections;
   status.tcp_segments_sent = tcp.segments_sent;
   status.tcp_segments_resent = tcp.segments_resent;
   status.tcp_rtt = tcp.rtt_min;
   return status;
+}
+
+PeerRates Peer::Rates(absl::Time now) const {
+  PeerRates rates;
+  rates.cluster = record_.config.cluster;
+  rates.up = link_ != nullptr;
+  rates.send = record_.send_rate.Rate(now);
+  rates.receive = record_.receive_rate.Rate(now);
+  if (link_ == nullptr) return rates;
+  rates.rtt = link_->rtt().smoothed();
+  rates.rtt_min = link_->rtt().lowest();
+  const TcpTotals tcp = shared_.tcp.Of(link_->remotes());
+  if (tcp.segments_sent > 0) {
+    rates.loss = static_cast<double>(tcp.segments_resent) / static_cast<double>(tcp.segments_sent);
+  }
+  return rates;
 }
 
 }  // namespace causeway::transport

@@ -50,7 +50,9 @@ class Peer final : public Link::Owner {
   bool idle() const;
   bool linked() const { return link_ != nullptr; }
   void Tick(absl::Time now);
+  void OnTcp(absl::Time now);  // shared.tcp is new
   PeerStatus Status(absl::Time now) const;
+  PeerRates Rates(absl::Time now) const;
 
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;

@@ -76,6 +76,14 @@ std::optional<OutgoingChunk> SendQueue::Take() {
   return chunk;
 }
 
+bool SendQueue::Sendable() const {
+  if (!again_.empty()) return true;
+  return settled_.Fits(next_number_) &&
+         std::any_of(runs_.begin(), runs_.end(), [](const auto& entry) {
+           return !entry.second.waiting.empty() && entry.second.HasCredit();
+         });
+}
+
 void SendQueue::Acknowledged(uint64_t number) { settled_.Settle(number); }
 
 std::vector<OutgoingChunk> SendQueue::Cancel(

@@ -43,6 +43,7 @@ class SendQueue {
   // The next chunk that may be put on a lane; a first-time one gets its number and takes its
   // credit.
   std::optional<OutgoingChunk> Take();
+  bool Sendable() const;  // Take would give a chunk
   void Acknowledged(uint64_t number);
 
   // Removes chunks that were never on a lane.

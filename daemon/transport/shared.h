@@ -13,6 +13,7 @@
 #include "daemon/transport/channel.h"
 #include "daemon/transport/link_timing.h"
 #include "daemon/transport/poller.h"
+#include "daemon/transport/tcp_sockets.h"
 #include "daemon/transport/transport.h"
 
 namespace causeway::transport {
@@ -47,6 +48,7 @@ struct Shared {
   std::mt19937_64 random;
   ChannelKeeper channels;  // outlives the streams
   StreamSet streams;
+  TcpSnapshot tcp;
   int lanes_reserved = 0;  // by live links, of config.lanes_total_max
   bool draining = false;   // no new links
   std::vector<std::shared_ptr<void>> graveyard;

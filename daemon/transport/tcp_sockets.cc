@@ -62,21 +62,51 @@ void ForEachConnection(
 
 }  // namespace
 
-TcpTotals ReadTcp(const std::set<std::string>& remotes) {
-  TcpTotals totals;
-  if (remotes.empty()) return totals;
+void TcpTotals::Add(const TcpTotals& other) {
+  rtt_min = connections == 0 ? other.rtt_min : std::min(rtt_min, other.rtt_min);
+  connections += other.connections;
+  segments_sent += other.segments_sent;
+  segments_resent += other.segments_resent;
+  bytes_unsent += other.bytes_unsent;
+  delivery_bytes_per_s += other.delivery_bytes_per_s;
+  send_buffer_limited = std::max(send_buffer_limited, other.send_buffer_limited);
+  receive_limited = std::max(receive_limited, other.receive_limited);
+}
+
+std::map<std::string, TcpTotals> ReadTcp() {
+  std::map<std::string, TcpTotals> all;
   ForEachConnection([&](int descriptor, const std::string& remote) {
-    if (remotes.count(remote) == 0) return;
     tcp_info info{};
     socklen_t length = sizeof(info);
     if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-    const absl::Duration rtt = absl::Microseconds(info.tcpi_rtt);
-    totals.rtt_min = totals.connections == 0 ? rtt : std::min(totals.rtt_min, rtt);
-    ++totals.connections;
-    totals.segments_sent += info.tcpi_segs_out;
-    totals.segments_resent += info.tcpi_total_retrans;
-    totals.bytes_unsent += info.tcpi_notsent_bytes;
+    TcpTotals one;
+    one.connections = 1;
+    one.segments_sent = info.tcpi_segs_out;
+    one.segments_resent = info.tcpi_total_retrans;
+    one.bytes_unsent = info.tcpi_notsent_bytes;
+    if (info.tcpi_delivery_rate_app_limited == 0)
+      one.delivery_bytes_per_s = info.tcpi_delivery_rate;
+    one.send_buffer_limited = absl::Microseconds(info.tcpi_sndbuf_limited);
+    one.receive_limited = absl::Microseconds(info.tcpi_rwnd_limited);
+    one.rtt_min = absl::Microseconds(info.tcpi_rtt);
+    all[remote].Add(one);
   });
+  return all;
+}
+
+bool TcpSnapshot::Refresh(absl::Time now, absl::Duration age) {
+  if (now - taken_at_ < age) return false;
+  taken_at_ = now;
+  totals_ = ReadTcp();
+  return true;
+}
+
+TcpTotals TcpSnapshot::Of(const std::set<std::string>& remotes) const {
+  TcpTotals totals;
+  for (const std::string& remote : remotes) {
+    auto found = totals_.find(remote);
+    if (found != totals_.end()) totals.Add(found->second);
+  }
   return totals;
 }
 

@@ -8,6 +8,7 @@
 #define CAUSEWAY_DAEMON_TRANSPORT_TCP_SOCKETS_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -20,13 +21,31 @@ struct TcpTotals {
   int connections = 0;
   uint64_t segments_sent = 0;
   uint64_t segments_resent = 0;
-  uint64_t bytes_unsent = 0;  // in the kernel, not yet on the wire
-  absl::Duration rtt_min;     // the lowest of the smoothed round-trip times; zero: no connection
+  uint64_t bytes_unsent = 0;           // in the kernel, not yet on the wire
+  uint64_t delivery_bytes_per_s = 0;   // TCP's estimates, only those not limited by what we sent
+  absl::Duration send_buffer_limited;  // how long each had no room for more; the longest
+  absl::Duration receive_limited;      // how long the peer's window held each up; the longest
+  absl::Duration rtt_min;  // the lowest of the smoothed round-trip times; zero: no connection
+
+  void Add(const TcpTotals& other);
 };
 
-// Remote addresses are as gRPC names them, such as "ipv4:10.0.0.1:7443" and
-// "ipv6:%5Bfd00::1%5D:7443".
-TcpTotals ReadTcp(const std::set<std::string>& remotes);
+// All connections of this process, by the address of the other end as gRPC names it, such as
+// "ipv4:10.0.0.1:7443" and "ipv6:%5Bfd00::1%5D:7443".
+std::map<std::string, TcpTotals> ReadTcp();
+
+// The newest ReadTcp: one walk for all peers. One thread at a time.
+class TcpSnapshot {
+ public:
+  // Reads again what is older than `age`. True: it did.
+  bool Refresh(absl::Time now, absl::Duration age);
+  absl::Time taken_at() const { return taken_at_; }
+  TcpTotals Of(const std::set<std::string>& remotes) const;
+
+ private:
+  std::map<std::string, TcpTotals> totals_;
+  absl::Time taken_at_ = absl::InfinitePast();
+};
 
 // Keeps at most about `bytes` unsent inside the kernel for each connection to `remote`, so that
 // what waits waits where it can still be ordered, cancelled or sent over another lane. Returns how

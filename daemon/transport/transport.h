@@ -35,6 +35,7 @@
 #include "daemon/memory/buffer_pool.h"
 #include "daemon/transport/chunk.h"
 #include "daemon/transport/limits.h"
+#include "daemon/transport/rates.h"
 
 namespace grpc {
 class AuthContext;
@@ -214,6 +215,8 @@ class Transport {
 
   // The newest known one where the poller does not answer within 2 s.
   virtual TransportStatus Status() = 0;
+  // Of every configured peer, as of the poller's last tick: never waits. For planning.
+  virtual std::vector<PeerRates> Rates() = 0;
   virtual int port() const = 0;  // that it listens on; 0: none
 };
 

@@ -111,9 +111,10 @@ TEST_CASE("a link comes up, carries messages in order and chunks both ways, and 
   CHECK(tokyo.Peer("paris").rtt > absl::ZeroDuration());
   CHECK(notes.progress > 0);
   // A control stream and four lanes, each on a connection of its own.
-  CHECK(status.tcp_connections == 5);
-  CHECK(status.tcp_segments_sent > 0);
-  CHECK(tokyo.Peer("paris").tcp_connections == 5);
+  CHECK(paris.WaitStatus("tokyo", [](const PeerStatus& s) {
+    return s.tcp_connections == 5 && s.tcp_segments_sent > 0;
+  }));
+  CHECK(tokyo.WaitStatus("paris", [](const PeerStatus& s) { return s.tcp_connections == 5; }));
 
   paris.transport().Drain(absl::Seconds(20));
   REQUIRE(tokyo.recorder.Wait([](const Notes& n) { return !n.downs.empty(); }));

@@ -78,11 +78,16 @@ TEST_CASE("connections are found by remote address and their unsent bytes limite
     CHECK(Limit(connection.server) == 23456);
 
     REQUIRE(write(connection.client, "x", 1) == 1);
-    CHECK(ReadTcp({server}).connections == 1);
-    CHECK(ReadTcp({server}).segments_sent > 0);
-    CHECK(ReadTcp({server, client}).connections == 2);
-    CHECK(ReadTcp({"ipv4:127.0.0.1:1"}).connections == 0);
-    CHECK(ReadTcp({}).connections == 0);
+    TcpSnapshot snapshot;
+    CHECK(snapshot.Of({server}).connections == 0);
+    const absl::Time now = absl::UnixEpoch();
+    CHECK(snapshot.Refresh(now, absl::Seconds(1)));
+    CHECK_FALSE(snapshot.Refresh(now + absl::Milliseconds(999), absl::Seconds(1)));
+    CHECK(snapshot.Of({server}).connections == 1);
+    CHECK(snapshot.Of({server}).segments_sent > 0);
+    CHECK(snapshot.Of({server, client}).connections == 2);
+    CHECK(snapshot.Of({"ipv4:127.0.0.1:1"}).connections == 0);
+    CHECK(snapshot.Of({}).connections == 0);
   }
 }
 
