@@ -13,6 +13,7 @@
 #include "daemon/loop/loop.h"
 #include "daemon/memory/buffer_pool.h"
 #include "daemon/outer/outer_state.h"
+#include "daemon/planning/plan.h"
 #include "daemon/schema/layout.h"
 #include "daemon/work/worker_pool.h"
 
@@ -22,6 +23,7 @@ struct Context {
   engine::ClusterId self = 0;
   engine::Incarnation incarnation = 0;
   compression::CodecSpec codec;
+  const planning::PlanBook* plans = nullptr;  // by the id that a contribution names
   std::shared_ptr<const schema::Layout> layout;       // shared with sessions and tasks
   std::shared_ptr<endpoint::LocalEndpoint> endpoint;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer;           // shared with tasks on workers

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "compression/codec.h"
@@ -23,13 +24,23 @@ enum class Route : uint8_t { kDirect = 1, kOwner = 2 };  // ids on the wire
 
 // Shares are given in parts of this many.
 inline constexpr uint32_t kShareParts = 4096;
+inline constexpr size_t kReasonBytesMax = 512;
 
 struct Plan {
-  compression::CodecSpec codec;
+  compression::CodecSpec codec;  // of contributions, and of an owner's results
+  // Clusters behind a slower link may encode their contributions harder; the others use `codec`.
+  std::map<engine::ClusterId, compression::CodecSpec> codecs;
   Route route = Route::kDirect;
   // kOwner only: parts by cluster, ascending, summing to kShareParts; clusters without parts own
   // nothing.
   std::map<engine::ClusterId, uint32_t> parts;
+  std::string reason;  // for people; at most kReasonBytesMax, no part of the plan's meaning
+
+  // How `cluster` encodes its contributions, so how everybody decodes them.
+  const compression::CodecSpec& ContributionCodec(engine::ClusterId cluster) const {
+    const auto own = codecs.find(cluster);
+    return own == codecs.end() ? codec : own->second;
+  }
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -39,6 +39,7 @@ Run::Run(const Surroundings& around, const config::Run& config)
       algorithm_digest_(AlgorithmDigest(config)),
       file_(around.config->state_directory, config.name, roster_),
       network_(config.name, roster_, self_, around.transport),
+      planning_(config_, roster_),
       engine_incarnation_(around.incarnation) {}
 
 Run::~Run() {
@@ -87,6 +88,7 @@ void Run::Reset() {
   failure_.clear();
   details_.clear();
   fetches_.clear();
+  planning_.Reset();
   network_.SetWindow(0);
   around_.loop->Cancel(detail_timer_);
   detail_timer_ = 0;
@@ -284,6 +286,7 @@ void Run::Do(const engine::RollbackNeeded& action) {
 }
 
 void Run::Do(const engine::PlanKnown& action) {
+  planning_.OnPlanKnown(action.plan);
   around_.log->Debug("run.plan", {{"run", name()}, {"plan", action.plan.id}}, "plan known");
 }
 

@@ -25,6 +25,7 @@
 #include "daemon/run/local_trainer.h"
 #include "daemon/run/network.h"
 #include "daemon/run/roster.h"
+#include "daemon/run/run_planning.h"
 #include "daemon/run/surroundings.h"
 #include "daemon/trainers/service.h"
 
@@ -175,6 +176,7 @@ class Run final : private exchange::ExchangeListener {
   uint64_t value_hold_ = 0;
 
   std::optional<LocalTrainer> trainer_;
+  RunPlanning planning_;
   bool checking_ready_ = false;
 
   // A refused join waits for the other side's words, so that the difference can be named.

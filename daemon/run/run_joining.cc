@@ -165,6 +165,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   context.self = self_;
   context.incarnation = engine_incarnation_;
   context.codec = options.codec;
+  context.plans = &planning_.book();
   context.layout = layout_;
   context.endpoint = endpoint_;
   context.outer = outer_;

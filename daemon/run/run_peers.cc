@@ -87,6 +87,11 @@ void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& me
   if (!envelope.ok()) {
     around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
     around_.log->Warning(event::kPeerRefused, {{"run", name()}, {"peer", cluster}},
+  if (envelope.ok()) {
+    if (const auto* plan = std::get_if<engine::Plan>(&envelope->message)) {
+      if (absl::Status good = planning_.Check(*plan); !good.ok()) envelope = good;
+    }
+  }
                          absl::StrCat("message dropped: ", envelope.status().message()));
     return;
   }
