@@ -47,6 +47,12 @@ CAUSEWAY_HD uint32_t AbsBits(float x) { return Bits(x) & 0x7fffffffu; }
 // Any NaN becomes the canonical one: payload and sign depend on the machine that made it.
 CAUSEWAY_HD float Canonical(float x) { return x == x ? x : FromBits(kCanonicalNan); }
 
+// One step of a sum over contributors: fl(acc + fl(weight * d)).
+CAUSEWAY_HD float Accumulate(float acc, float weight, float d) {
+  float product = weight * d;
+  return Canonical(acc + product);
+}
+
 // bf16 -> fp32, exact.
 CAUSEWAY_HD float FromBf16(uint16_t h) { return FromBits(static_cast<uint32_t>(h) << 16); }
 

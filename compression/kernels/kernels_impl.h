@@ -6,6 +6,7 @@
 #endif
 
 #include "compression/block_math.h"
+#include "compression/casts.h"
 #include "compression/codes.h"
 #include "compression/kernels/kernels.h"
 
