@@ -59,7 +59,6 @@ absl::Status CheckPeers(const TransportConfig& config) {
     return Invalid(absl::StrCat("peers: ", config.peers.size(), ", limit ", kPeersMax));
   }
   std::set<std::string> names = {config.cluster};
-  int64_t lanes = 0;
   for (const PeerConfig& peer : config.peers) {
     if (peer.cluster.empty() || peer.cluster.size() > kNameBytesMax) {
       return Invalid("peers: a cluster name is empty or too long");
@@ -73,11 +72,10 @@ absl::Status CheckPeers(const TransportConfig& config) {
       return Invalid(
           absl::StrCat("peers: cluster ", peer.cluster, " has an address but no credentials"));
     }
-    lanes += config.lanes;
   }
-  if (lanes > config.lanes_total_max) {
-    return Invalid(absl::StrCat("lanes: ", config.lanes, " to each dialled peer are ", lanes,
-                                ", above lanes_total_max ", config.lanes_total_max));
+  if (config.lanes_total_max < static_cast<int>(config.peers.size())) {
+    return Invalid(absl::StrCat("lanes_total_max: ", config.lanes_total_max, " for ",
+                                config.peers.size(), " peers"));
   }
   return absl::OkStatus();
 }
@@ -92,8 +90,8 @@ absl::Status CheckConfig(const TransportConfig& config) {
   if (!config.listen.empty() && config.server_credentials == nullptr) {
     return Invalid("server_credentials: missing");
   }
-  if (config.lanes < 1 || config.lanes > kLanesPerPeerMax) {
-    return Invalid(absl::StrCat("lanes: ", config.lanes, " is outside 1 to ", kLanesPerPeerMax));
+  if (config.lanes < 0 || config.lanes > kLanesPerPeerMax) {
+    return Invalid(absl::StrCat("lanes: ", config.lanes, " is outside 0 to ", kLanesPerPeerMax));
   }
   if (config.peer_timeout < kPeerTimeoutMin || config.peer_timeout > kPeerTimeoutMax) {
     return Invalid(absl::StrCat("peer_timeout: ", absl::FormatDuration(config.peer_timeout),

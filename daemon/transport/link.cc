@@ -64,12 +64,9 @@ void Link::Dial(absl::Time now) {
   do {
     info_.link = shared_.random();
   } while (info_.link == 0);
-  lanes_reserved_ =
-      std::min(shared_.config.lanes, shared_.config.lanes_total_max - shared_.lanes_reserved);
-  shared_.lanes_reserved += lanes_reserved_;
   // All connections begin at once: waiting in turn costs three round trips a lane.
   std::shared_ptr<grpc::Channel> channel = shared_.Dial(peer_.config);
-  for (int i = 0; i < lanes_reserved_; ++i) {
+  for (int i = 0; i < peer_.lanes.wanted(); ++i) {
     lane_channels_.push_back(shared_.Dial(peer_.config));
   }
   hello_due_ = true;
@@ -86,11 +83,7 @@ void Link::Accept(ByteStream* stream, const wan::v1::Hello& hello, absl::Time no
   stream_->ClearDeadline();
   received_at_ = ticked_at_ = now;
   info_.link = hello.link();
-  lanes_reserved_ =
-      std::min<int>(std::min<uint32_t>(hello.lanes(), kLanesPerPeerMax),
-                    std::max(0, shared_.config.lanes_total_max - shared_.lanes_reserved));
-  shared_.lanes_reserved += lanes_reserved_;
-  lanes_.resize(lanes_reserved_);
+  lanes_.resize(std::min<size_t>(hello.lanes(), shared_.lanes_share));
   hello_due_ = true;
   PumpControl();
   Up(hello, now);
@@ -123,12 +116,18 @@ std::optional<grpc::ByteBuffer> Link::NextControlFrame() {
     hello.set_cluster(shared_.config.cluster);
     hello.set_incarnation(shared_.config.incarnation);
     hello.set_software(shared_.config.software);
-    hello.set_lanes(static_cast<uint32_t>(lanes_reserved_));
+    hello.set_lanes(dialled_here_ ? static_cast<uint32_t>(peer_.lanes.most())
+                                  : static_cast<uint32_t>(lanes_.size()));
     hello.set_link(info_.link);
     return EncodeControl(frame);
   }
   if (!up_) return std::nullopt;
   if (heartbeat_due_) return Heartbeat(MonotonicNow());
+  if (lane_wish_due_) {
+    lane_wish_due_ = false;
+    frame.mutable_lanes()->set_wanted(static_cast<uint32_t>(peer_.lanes.wanted()));
+    return EncodeControl(frame);
+  }
   if (!grants_due_.empty()) {
     auto grant = grants_due_.begin();
     frame.mutable_credit()->set_run(grant->first);
@@ -200,9 +199,9 @@ void Link::OnHello(const wan::v1::Hello& hello) {
   const absl::Time now = MonotonicNow();
   stream_->ClearDeadline();
   rtt_.Sample(now - hello_sent_at_);
-  lanes_.resize(std::min<size_t>(hello.lanes(), lane_channels_.size()));
+  lanes_.resize(std::min<size_t>(hello.lanes(), static_cast<size_t>(peer_.lanes.most())));
   Up(hello, now);
-  for (uint32_t i = 0; !ended_ && i < lanes_.size(); ++i) DialLane(i, now);
+  for (uint32_t i = 0; !ended_ && static_cast<int>(i) < lanes_wanted_; ++i) DialLane(i, now);
   lane_channels_.clear();
 }
 
@@ -215,6 +214,7 @@ void Link::Up(const wan::v1::Hello& hello, absl::Time now) {
   received_at_ = now;
   heartbeat_at_ = now;
   heartbeat_due_ = true;
+  SendLaneWish();
   peer_.credits.BeginLink();
   owner_.OnLinkUp(*this);
   if (!ended_) SendGrants(/*all=*/true);
@@ -233,6 +233,9 @@ void Link::OnFrame(wan::v1::ControlFrame& frame) {
       return;
     case wan::v1::ControlFrame::kCredit:
       OnCredit(frame.credit());
+      return;
+    case wan::v1::ControlFrame::kLanes:
+      OnLaneWish(frame.lanes().wanted());
       return;
     case wan::v1::ControlFrame::kHeartbeat:
       OnHeartbeat(frame.heartbeat(), MonotonicNow());
@@ -338,7 +341,6 @@ void Link::EndWith(const absl::Status& reason, Farewell farewell) {
   ended_ = true;
   const bool was_up = std::exchange(up_, false);
   EndLanes();
-  shared_.lanes_reserved -= std::exchange(lanes_reserved_, 0);
   for (const grpc::ByteBuffer& message : run_messages_) owner_.OnControlSent(message.Length());
   run_messages_.clear();
   if (ByteStream* stream = std::exchange(stream_, nullptr); stream != nullptr) {

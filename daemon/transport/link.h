@@ -38,12 +38,14 @@ namespace causeway::transport {
 
 // What of a peer outlives its links.
 struct PeerRecord {
-  explicit PeerRecord(const PeerConfig& config) : config(config) {}
+  PeerRecord(const PeerConfig& config, const Shared& shared)
+      : config(config), lanes(shared.config.lanes, shared.lanes_share, shared.send_buffer_bytes) {}
 
   const PeerConfig& config;
   SendQueue queue;
   ReceiveCredits credits;
   PeerStatus counters;  // only its counters and last_error are kept current
+  LaneCount lanes;
   RateMeter send_rate;
   RateMeter receive_rate;
 };
@@ -82,7 +84,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   const RttMeter& rtt() const { return rtt_; }
   absl::Duration silent(absl::Time now) const { return now - received_at_; }
   int lanes_up() const;
-  int lanes_wanted() const { return static_cast<int>(lanes_.size()); }
+  int lanes_wanted() const { return lanes_wanted_; }
   uint64_t unacknowledged_chunks() const;
   uint64_t unacknowledged_bytes() const;
   std::set<std::string> remotes() const;  // addresses of its live connections, as gRPC names them
@@ -90,6 +92,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
 
   // A lane that the peer opened. An error refuses the stream, which is the caller's again.
   absl::Status AdmitLane(ByteStream* stream, const LaneHelloFrame& hello, absl::Time now);
+  void SendLaneWish();  // what the record wants has changed
   void SendRunMessage(grpc::ByteBuffer frame);
   void PumpLanes();
   // Announces credit that has grown; `all`: however little.
@@ -136,6 +139,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   void OnCredit(const wan::v1::Credit& credit);
   void PumpControl();
   std::optional<grpc::ByteBuffer> NextControlFrame();
+  void OnLaneWish(uint32_t wanted);
   void DialLane(uint32_t index, absl::Time now);
   LaneHelloFrame LaneHello(uint32_t lane, bool ours) const;
   void TickLanes(absl::Time now, absl::Duration own_pause);
@@ -159,12 +163,14 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   // What the control stream has to send, in this order.
   bool hello_due_ = false;
   bool heartbeat_due_ = false;
+  bool lane_wish_due_ = false;
   std::map<std::string, uint64_t> grants_due_;  // by run: only the newest total matters
   std::deque<grpc::ByteBuffer> run_messages_;
   absl::Time control_write_at_ = absl::InfiniteFuture();  // of the write outstanding
 
-  std::vector<LaneSlot> lanes_;
-  int lanes_reserved_ = 0;
+  std::vector<LaneSlot> lanes_;  // as many as were agreed; the first lanes_wanted_ are in use
+  int lanes_wanted_ = 0;
+  int lanes_wished_ = 0;                       // by the peer
   std::vector<OutgoingChunk> unacknowledged_;  // after the end
 
   NumberWindow received_numbers_;

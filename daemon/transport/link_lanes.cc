@@ -21,6 +21,19 @@ LaneHelloFrame Link::LaneHello(uint32_t lane, bool ours) const {
   return {peer_.config.cluster, incarnation_, info_.link, lane};
 }
 
+void Link::SendLaneWish() {
+  lane_wish_due_ = true;
+  OnLaneWish(static_cast<uint32_t>(lanes_wished_));
+  PumpControl();
+}
+
+void Link::OnLaneWish(uint32_t wanted) {
+  const int agreed = static_cast<int>(lanes_.size());
+  lanes_wished_ = static_cast<int>(std::min<uint32_t>(wanted, kLanesPerPeerMax));
+  lanes_wanted_ =
+      std::max(lanes_wanted_, std::min(agreed, std::max(peer_.lanes.wanted(), lanes_wished_)));
+}
+
 void Link::DialLane(uint32_t index, absl::Time now) {
   // The first connections were begun with the control stream's.
   std::shared_ptr<grpc::Channel> channel =
@@ -95,7 +108,7 @@ void Link::TickLanes(absl::Time now, absl::Duration own_pause) {
     if (slot.lane != nullptr) {
       const absl::Duration patience = shared_.times.peer_timeout * (int64_t{1} << slot.stalls);
       slot.lane->Tick(now, patience, own_pause);
-    } else if (dialled_here_ && now >= slot.dial_at) {
+    } else if (dialled_here_ && static_cast<int>(i) < lanes_wanted_ && now >= slot.dial_at) {
       DialLane(i, now);
     }
     if (ended_) return;

@@ -13,7 +13,7 @@ namespace causeway::transport {
 Peer::Peer(Shared& shared, const PeerConfig& config, PeerFront& front, absl::Time now)
     : shared_(shared),
       front_(front),
-      record_(config),
+      record_(config, shared),
       dial_at_(now),
       refuse_until_(now),
       linkless_since_(now) {}
@@ -22,10 +22,6 @@ absl::Status Peer::Judge(const wan::v1::Hello& hello, absl::Time now) const {
   if (shared_.draining) return absl::UnavailableError("this gateway is draining");
   if (now < refuse_until_)
     return absl::UnavailableError("links from this cluster are refused for the moment");
-  if (shared_.lanes_reserved >= shared_.config.lanes_total_max) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", shared_.config.lanes_total_max, " lanes of this gateway are in use"));
-  }
   const absl::Status duplicate = absl::AbortedError(absl::StrCat(
       "duplicate link: the one dialled by cluster ", shared_.config.cluster, " stays"));
   if (link_ != nullptr) {
@@ -163,10 +159,6 @@ void Peer::Tick(absl::Time now) {
   if (dialling_ != nullptr || shared_.draining || record_.config.address.empty() || now < dial_at_)
     return;
   if (!lower() && now - linkless_since_ < shared_.times.dial_grace) return;
-  if (shared_.lanes_reserved >= shared_.config.lanes_total_max) {
-    record_.counters.last_error = "all lanes of this gateway are in use";
-    return;
-  }
   dialling_ = std::make_unique<Link>(shared_, *this, record_);
   dialling_->Dial(now);
 }
@@ -176,6 +168,9 @@ void Peer::OnTcp(absl::Time now) {
   const TcpTotals tcp = shared_.tcp.Of(link_->remotes());
   if (tcp.delivery_bytes_per_s > 0) {
     record_.send_rate.Hint(now, static_cast<double>(tcp.delivery_bytes_per_s));
+  }
+  if (record_.lanes.Look(record_.send_rate.Rate(now), link_->rtt().lowest())) {
+    link_->SendLaneWish();
   }
 }
 
@@ -196,6 +191,7 @@ PeerStatus Peer::Status(absl::Time now) const {
   status.version = link_->info().version;
   status.lanes_up = link_->lanes_up();
   status.lanes_wanted = link_->lanes_wanted();
+  status.lanes_reason = record_.lanes.reason();
   status.rtt = link_->rtt().smoothed();
   status.rtt_min = link_->rtt().lowest();
   status.silent = link_->silent(now);

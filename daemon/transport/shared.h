@@ -4,6 +4,7 @@
 
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <utility>
@@ -11,6 +12,8 @@
 
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/channel.h"
+#include "daemon/transport/lane_count.h"
+#include "daemon/transport/limits.h"
 #include "daemon/transport/link_timing.h"
 #include "daemon/transport/poller.h"
 #include "daemon/transport/tcp_sockets.h"
@@ -27,7 +30,15 @@ struct Shared {
         quota(quota),
         listener(listener),
         poller(poller),
-        random(config.incarnation) {}
+        random(config.incarnation),
+        lanes_share(LanesShare(config)),
+        send_buffer_bytes(SendBufferBytesMax()) {}
+
+  // What each peer may have of all lanes, so that none finds them taken.
+  static int LanesShare(const TransportConfig& config) {
+    const int peers = std::max(1, static_cast<int>(config.peers.size()));
+    return std::clamp(config.lanes_total_max / peers, 1, kLanesPerPeerMax);
+  }
 
   // Destroys `object` after the current event: it may be on the stack.
   template <typename T>
@@ -46,11 +57,12 @@ struct Shared {
   TransportListener& listener;
   Poller& poller;
   std::mt19937_64 random;
+  const int lanes_share;
+  const uint64_t send_buffer_bytes;
   ChannelKeeper channels;  // outlives the streams
   StreamSet streams;
   TcpSnapshot tcp;
-  int lanes_reserved = 0;  // by live links, of config.lanes_total_max
-  bool draining = false;   // no new links
+  bool draining = false;  // no new links
   std::vector<std::shared_ptr<void>> graveyard;
 };
 

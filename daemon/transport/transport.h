@@ -71,8 +71,8 @@ struct TransportConfig {
   std::shared_ptr<grpc::ServerCredentials> server_credentials;
   std::vector<PeerConfig> peers;
   IdentityExtractor identity;
-  int lanes = 4;             // per peer, where this side dials
-  int lanes_total_max = 64;  // over all peers, dialled and accepted
+  int lanes = 4;              // per peer; 0: as many as the path needs
+  int lanes_total_max = 128;  // over all peers, dialled and accepted, in equal shares
   absl::Duration peer_timeout =
       absl::Seconds(10);  // the knob that every other time is derived from
   uint32_t version_min = kVersionMin;
@@ -99,9 +99,10 @@ struct PeerStatus {
   uint32_t version = 0;
   int lanes_up = 0;
   int lanes_wanted = 0;
-  absl::Duration rtt;      // smoothed; zero: not measured yet
-  absl::Duration rtt_min;  // of this link
-  absl::Duration silent;   // since anything arrived on the link
+  std::string lanes_reason;  // why this side wants how many
+  absl::Duration rtt;        // smoothed; zero: not measured yet
+  absl::Duration rtt_min;    // of this link
+  absl::Duration silent;     // since anything arrived on the link
   std::string last_error;
   uint64_t links = 0;  // established so far
   uint64_t payload_bytes_sent = 0;

@@ -204,7 +204,7 @@ TEST_CASE("configurations that cannot work are refused by name") {
   refuse([](TransportConfig& c) { c.cluster.clear(); }, "cluster");
   refuse([](TransportConfig& c) { c.incarnation = 0; }, "incarnation");
   refuse([](TransportConfig& c) { c.lanes = 33; }, "lanes");
-  refuse([](TransportConfig& c) { c.lanes_total_max = 3; }, "lanes_total_max");
+  refuse([](TransportConfig& c) { c.lanes_total_max = 0; }, "lanes_total_max");
   refuse([](TransportConfig& c) { c.peer_timeout = absl::ZeroDuration(); }, "peer_timeout");
   refuse([](TransportConfig& c) { c.peers.push_back(c.peers[0]); }, "tokyo twice");
   refuse([](TransportConfig& c) { c.peers[0].cluster = "paris"; }, "this cluster itself");

@@ -52,7 +52,7 @@ constexpr uint64_t kLink = 0x0102030405060708;
 
 TEST_CASE("the document's control frames are what protobuf writes") {
   std::map<std::string, std::string> examples = ReadExamples();
-  REQUIRE(examples.size() == 10);  // Plan and LinkReport: tests/unit/run
+  REQUIRE(examples.size() == 11);  // Plan and LinkReport: tests/unit/run
 
   const wan::v1::Hello hello = Control(examples.at("Hello")).hello();
   CHECK(hello.version_min() == kVersionMin);
@@ -79,6 +79,7 @@ TEST_CASE("the document's control frames are what protobuf writes") {
   CHECK(heartbeat.sequence() == 7);
   CHECK(heartbeat.echo() == 6);
   CHECK(heartbeat.echo_delay_us() == 1500);
+  CHECK(Control(examples.at("LaneWish")).lanes().wanted() == 6);
   CHECK(Control(examples.at("Goodbye")).goodbye().reason() == "this gateway stops");
 }
 
