@@ -45,6 +45,12 @@ void Plans::Propose(RoundNumber from_round, const std::string& body) {
 
 void Plans::OnPlan(const Plan& body) { Keep(body); }
 
+void Plans::Tell(ClusterId to, PlanId id) const {
+  for (const Plan& plan : known_) {
+    if (plan.id == id) context_.Send(to, plan);
+  }
+}
+
 void Plans::Repeat(ClusterId to) {
   if (!context_.Active() || !context_.Leader() || !context_.record().members.Contains(to)) return;
   for (const Plan& plan : known_) context_.Send(to, plan);

@@ -25,6 +25,8 @@ class Plans {
 
   void Propose(RoundNumber from_round, const std::string& body);
   void OnPlan(const Plan& body);
+  // Who contributes says what its contribution names: the leader may be another by now.
+  void Tell(ClusterId to, PlanId id) const;
   // The leader says the newest plans again.
   void Repeat(ClusterId to);
 

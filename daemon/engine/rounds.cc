@@ -137,11 +137,11 @@ void Rounds::Contribute(FragmentId id) {
   if (fresh) {
     if (context_.draining && open.announced.Empty()) return;
     if (standing.own) context_.Act(ReleaseRetained{id, standing.own->part.op});
-    standing.own =
-        Retained{{self, context_.config.incarnation, standing.op->op, standing.op->weight},
-                 open.lineage,
-                 open.round,
-                 context_.trainer.session};
+    standing.own = Retained{{self, context_.config.incarnation, standing.op->op,
+                             standing.op->weight, plans_.For(open.round)},
+                            open.lineage,
+                            open.round,
+                            context_.trainer.session};
   }
   const bool stands = standing.own && standing.own->lineage == open.lineage &&
                       standing.own->round == open.round && context_.trainer.present &&
@@ -213,6 +213,7 @@ void Rounds::Repeat(ClusterId to) {
         context_.Send(to, Ready{id, open.round});
       }
     }
+      plans_.Tell(to, part.plan);  // a leader that has restarted may not know it
     if (context_.Leader() && open.attempt > 0) {
       context_.Send(to, Cut{id, open.round, open.attempt, open.named});
     }
