@@ -70,6 +70,16 @@ struct CombineBatch {
   float scale;
 };
 
+// Looks for Inf and NaN in kFp32, kBf16 or kFp16 `data`, aligned to 16 bytes.
+struct ScanBatch {
+  const void* data;
+  uint64_t elements;
+  DType dtype;
+  // A word for each chunk of kChunkElements: its elements less the index of the first found; 0:
+  // none. Zero when the kernel starts.
+  uint32_t* first_to_end;
+};
+
 }  // namespace causeway::compression::device
 
 #endif  // CAUSEWAY_COMPRESSION_DEVICE_BATCH_H_

@@ -4,6 +4,7 @@
 
 #include "compression/device/bodies.h"
 #include "compression/device/launch.h"
+#include "compression/device/scan.h"
 
 namespace causeway::compression::device {
 namespace {
@@ -25,6 +26,14 @@ template <class Body, class Batch>
 __global__ void __launch_bounds__(kTileThreadsMax) Kernel(const __grid_constant__ Batch batch) {
   __shared__ typename Body::Shared shared;
   Body::Run(CudaThread{}, batch, shared);
+}
+
+constexpr uint32_t kScanThreads = 256;
+constexpr uint32_t kGridChunksMax = 65535;  // the grid's y
+
+__global__ void __launch_bounds__(kScanThreads)
+    ScanKernel(const __grid_constant__ ScanBatch batch) {
+  Scan(CudaThread{}, batch);
 }
 
 template <class Batch>
@@ -53,6 +62,25 @@ int LaunchCombine(CodecKind kind, const CombineBatch& batch, void* stream) {
     Kernel<Combiner, CombineBatch><<<Grid(batch), TileThreads(batch.block), 0, on>>>(batch);
   });
   return known ? cudaGetLastError() : cudaErrorNotSupported;
+}
+
+int LaunchScan(const ScanBatch& batch, void* stream) {
+  if (batch.elements == 0) return cudaSuccess;
+  const auto on = static_cast<cudaStream_t>(stream);
+  const uint32_t chunks = ChunksOf(batch.elements);
+  const cudaError_t cleared = cudaMemsetAsync(batch.first_to_end, 0, chunks * sizeof(uint32_t), on);
+  if (cleared != cudaSuccess) return cleared;
+  constexpr uint32_t kTiles = kChunkElements / (kScanThreads * kThreadElements);
+  for (uint32_t begin = 0; begin < chunks; begin += kGridChunksMax) {
+    ScanBatch part = batch;
+    const uint64_t first = static_cast<uint64_t>(begin) * kChunkElements;
+    part.data = static_cast<const uint8_t*>(batch.data) + first * DTypeBytes(batch.dtype);
+    part.elements = batch.elements - first;
+    part.first_to_end += begin;
+    const uint32_t here = chunks - begin < kGridChunksMax ? chunks - begin : kGridChunksMax;
+    ScanKernel<<<dim3(kTiles, here), kScanThreads, 0, on>>>(part);
+  }
+  return cudaGetLastError();
 }
 
 }  // namespace causeway::compression::device

@@ -12,6 +12,8 @@ namespace causeway::compression::device {
 // Clears the counters in the chunks' headers, then encodes. `stream` is a cudaStream_t.
 int LaunchEncode(CodecKind kind, const EncodeBatch& batch, void* stream);
 int LaunchCombine(CodecKind kind, const CombineBatch& batch, void* stream);
+// Clears first_to_end, then scans.
+int LaunchScan(const ScanBatch& batch, void* stream);
 
 }  // namespace causeway::compression::device
 
