@@ -294,7 +294,7 @@ void Link::SendRunMessage(grpc::ByteBuffer frame) {
 
 void Link::SendGrants(bool all) {
   if (!up_) return;
-  for (const ReceiveCredits::Grant& grant : peer_.credits.TakeGrants(all)) {
+  for (const ReceiveCredits::Grant& grant : peer_.credits.TakeGrants(all, MonotonicNow())) {
     grants_due_[grant.run] = grant.total_bytes;
   }
   PumpControl();

@@ -39,11 +39,19 @@ namespace causeway::transport {
 // What of a peer outlives its links.
 struct PeerRecord {
   PeerRecord(const PeerConfig& config, const Shared& shared)
-      : config(config), lanes(shared.config.lanes, shared.lanes_share, shared.send_buffer_bytes) {}
+      : config(config),
+        credits(RateLimit(config.rate_limit_bits, kCreditBurst)),
+        send_limit(config.rate_limit_bits, kSendBurst),
+        lanes(shared.config.lanes, shared.lanes_share, shared.send_buffer_bytes) {}
 
   const PeerConfig& config;
+  // Credit must cover a round trip and the time between two grants.
+  static constexpr absl::Duration kCreditBurst = absl::Milliseconds(500);
+  static constexpr absl::Duration kSendBurst = absl::Milliseconds(10);
+
   SendQueue queue;
   ReceiveCredits credits;
+  RateLimit send_limit;
   PeerStatus counters;  // only its counters and last_error are kept current
   LaneCount lanes;
   RateMeter send_rate;
@@ -57,6 +65,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
     virtual void OnLinkUp(Link& link) = 0;
     // The link is over; `was_up`: OnLinkUp was called. The owner buries the link.
     virtual void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) = 0;
+    // Chunks wait for the rate limit until then: PumpLanes, please.
+    virtual void OnPaced(absl::Time until) = 0;
     virtual void OnControlSent(size_t bytes) = 0;  // a queued run message left, or was dropped
     virtual void OnChunkAcknowledged(const OutgoingChunk& chunk) = 0;
 

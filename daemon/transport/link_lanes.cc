@@ -137,8 +137,17 @@ void Link::OnAcknowledged(const OutgoingChunk& chunk) {
 }
 
 std::optional<OutgoingChunk> Link::NextChunk() {
+  RateLimit& limit = peer_.send_limit;
+  if (limit.limited()) {
+    const absl::Time now = MonotonicNow();
+    if (limit.Tokens(now) <= 0) {
+      if (peer_.queue.Sendable()) owner_.OnPaced(limit.ReadyAt(now));
+      return std::nullopt;
+    }
+  }
   std::optional<OutgoingChunk> chunk = peer_.queue.Take();
   if (chunk.has_value()) {
+    limit.Take(chunk->payload.size());
     ++peer_.counters.chunks_sent;
     peer_.counters.payload_bytes_sent += chunk->payload.size();
   } else {

@@ -85,6 +85,14 @@ void Peer::OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) {
   shared_.Bury(std::move(ended));
 }
 
+void Peer::OnPaced(absl::Time until) {
+  if (std::exchange(paced_, true)) return;
+  shared_.poller.At(until, [this] {
+    paced_ = false;
+    if (link_ != nullptr) link_->PumpLanes();
+  });
+}
+
 void Peer::OnControlSent(size_t bytes) { front_.control_bytes -= bytes; }
 
 void Peer::OnChunkAcknowledged(const OutgoingChunk& chunk) { Done(chunk, absl::OkStatus()); }

@@ -56,6 +56,7 @@ class Peer final : public Link::Owner {
 
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;
+  void OnPaced(absl::Time until) override;
   void OnControlSent(size_t bytes) override;
   void OnChunkAcknowledged(const OutgoingChunk& chunk) override;
 
@@ -70,6 +71,7 @@ class Peer final : public Link::Owner {
   std::unique_ptr<Link> link_;       // up
   std::unique_ptr<Link> dialling_;   // not yet
   std::unique_ptr<Link> accepting_;  // during Accept only
+  bool paced_ = false;               // a timer will pump the lanes
   Backoff backoff_;
   absl::Time dial_at_;
   absl::Time refuse_until_;

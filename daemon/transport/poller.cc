@@ -48,13 +48,28 @@ void Poller::RunTasks() {
   for (auto& task : tasks) task();
 }
 
+void Poller::At(absl::Time when, std::function<void()> task) {
+  timers_.emplace(when, std::move(task));
+}
+
+void Poller::RunTimers(absl::Time now) {
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const std::function<void()> task = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    task();
+    settle_();
+  }
+}
+
 void Poller::Run(absl::Duration period) {
   absl::Time next_tick = MonotonicNow() + period;
   for (;;) {
     void* tag = nullptr;
     bool ok = false;
+    const absl::Time wake =
+        timers_.empty() ? next_tick : std::min(next_tick, timers_.begin()->first);
     const auto wait =
-        absl::ToChronoNanoseconds(std::max(next_tick - MonotonicNow(), absl::ZeroDuration()));
+        absl::ToChronoNanoseconds(std::max(wake - MonotonicNow(), absl::ZeroDuration()));
     const gpr_timespec deadline =
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(wait.count(), GPR_TIMESPAN));
     switch (queue_->AsyncNext(&tag, &ok, deadline)) {
@@ -68,6 +83,7 @@ void Poller::Run(absl::Duration period) {
         break;
     }
     const absl::Time now = MonotonicNow();
+    RunTimers(now);
     if (now < next_tick) continue;
     next_tick = now + period;
     tick_();

@@ -10,6 +10,7 @@
 #include <grpcpp/completion_queue.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -46,6 +47,8 @@ class Poller {
   // From any thread: runs `task` on the poller thread, in order. False after Shutdown began: it
   // never will.
   bool Post(std::function<void()> task);
+  // Runs `task` at or soon after `when`. On the poller thread; never after Shutdown.
+  void At(absl::Time when, std::function<void()> task);
   // Ends the thread once the queue is drained. Nothing may be started on the queue any more. Not
   // from the poller.
   void Shutdown();
@@ -63,10 +66,12 @@ class Poller {
 
   void Run(absl::Duration period);
   void RunTasks();
+  void RunTimers(absl::Time now);
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   std::function<void()> tick_;
   std::function<void()> settle_;
+  std::multimap<absl::Time, std::function<void()>> timers_;  // of the thread
   Wake wake_;
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

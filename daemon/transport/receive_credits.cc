@@ -2,15 +2,22 @@
 #include "daemon/transport/receive_credits.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/limits.h"
 
 namespace causeway::transport {
 
-uint64_t ReceiveCredits::Run::Grantable() const {
+// Outstanding: granted and not received yet, which the peer may send all at once.
+uint64_t ReceiveCredits::Run::Grantable(uint64_t outstanding_max) const {
   const uint64_t room = window_bytes > held_bytes ? window_bytes - held_bytes : 0;
-  return std::max(granted_bytes, received_bytes + room);
+  return std::max(granted_bytes, received_bytes + std::min(room, outstanding_max));
+}
+
+uint64_t ReceiveCredits::OutstandingMax() const {
+  return limit_.limited() ? std::max<uint64_t>(limit_.burst_bytes(), kChunkBytesMax)
+                          : std::numeric_limits<uint64_t>::max();
 }
 
 void ReceiveCredits::SetWindow(const std::string& run, uint64_t window_bytes) {
@@ -62,21 +69,41 @@ void ReceiveCredits::Return(const std::string& run, uint64_t payload_bytes) {
   entry.held_bytes -= std::min(entry.held_bytes, ChunkCredit(payload_bytes));
 }
 
-std::vector<ReceiveCredits::Grant> ReceiveCredits::TakeGrants(bool all) {
-  std::vector<Grant> grants;
+std::vector<ReceiveCredits::Grant> ReceiveCredits::TakeGrants(bool all, absl::Time now) {
+  struct Growth {
+    const std::string* name;
+    Run* run;
+    uint64_t bytes;
+  };
+  std::vector<Growth> growing;
   for (auto& [name, run] : runs_) {
-    const uint64_t total = run.Grantable();
-    const uint64_t growth = total - run.granted_bytes;
-    if (growth == 0 || (!all && growth < run.window_bytes / 8)) continue;
-    run.granted_bytes = total;
-    grants.push_back({name, total});
+    const uint64_t growth = run.Grantable(OutstandingMax()) - run.granted_bytes;
+    const uint64_t worth = std::min(run.window_bytes, OutstandingMax()) / 8;
+    if (growth > 0 && (all || growth >= worth)) growing.push_back({&name, &run, growth});
+  }
+  // The smallest first, so that what it leaves of its share is shared by the others.
+  std::sort(growing.begin(), growing.end(),
+            [](const Growth& a, const Growth& b) { return a.bytes < b.bytes; });
+  std::vector<Grant> grants;
+  size_t sharing = growing.size();
+  for (const Growth& growth : growing) {
+    uint64_t bytes = growth.bytes;
+    if (limit_.limited()) {
+      const double share = limit_.Tokens(now) / static_cast<double>(sharing);
+      bytes = std::min(bytes, static_cast<uint64_t>(std::max(share, 0.0)));
+      limit_.Take(bytes);
+    }
+    --sharing;
+    if (bytes == 0) continue;
+    growth.run->granted_bytes += bytes;
+    grants.push_back({*growth.name, growth.run->granted_bytes});
   }
   return grants;
 }
 
 bool ReceiveCredits::HasGrants() const {
-  return std::any_of(runs_.begin(), runs_.end(), [](const auto& entry) {
-    return entry.second.Grantable() > entry.second.granted_bytes;
+  return std::any_of(runs_.begin(), runs_.end(), [this](const auto& entry) {
+    return entry.second.Grantable(OutstandingMax()) > entry.second.granted_bytes;
   });
 }
 

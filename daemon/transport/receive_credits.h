@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/transport/rate_limit.h"
 
 namespace causeway::transport {
 
@@ -23,6 +25,10 @@ class ReceiveCredits {
     std::string run;
     uint64_t total_bytes;  // since the link began
   };
+
+  // `limit`: credit grows no faster than this over all runs, and none is given that a burst of it
+  // does not use up.
+  explicit ReceiveCredits(RateLimit limit = RateLimit(0, absl::ZeroDuration())) : limit_(limit) {}
 
   // 0 closes the run: chunks still in flight will be unwanted.
   void SetWindow(const std::string& run, uint64_t window_bytes);
@@ -35,8 +41,8 @@ class ReceiveCredits {
 
   // Grants that have grown enough to be worth a frame (an eighth of the window), or by anything if
   // `all`.
-  std::vector<Grant> TakeGrants(bool all);
-  bool HasGrants() const;  // that TakeGrants(true) would give
+  std::vector<Grant> TakeGrants(bool all, absl::Time now);
+  bool HasGrants() const;  // that TakeGrants(true) would give in time
 
  private:
   struct Run {
@@ -45,9 +51,12 @@ class ReceiveCredits {
     uint64_t received_bytes = 0;  // this link
     uint64_t granted_bytes = 0;   // this link, as announced
 
-    uint64_t Grantable() const;
+    uint64_t Grantable(uint64_t outstanding_max) const;
   };
 
+  uint64_t OutstandingMax() const;
+
+  RateLimit limit_;
   std::map<std::string, Run> runs_;
 };
 

@@ -19,7 +19,9 @@
 // Credits. A receiver states per peer and run how many bytes of chunks it is willing to hold
 // (SetWindow) and gives credit back as it consumes them (ReturnCredit). A sender never puts more
 // than that on the wire, so a slow reader costs its sender's queue nothing but what the encoder
-// already holds.
+// already holds. PeerConfig::rate_limit_bits slows both directions. Runs that wait for the line
+// share it evenly by bytes; within a run the smallest priority goes first, so a caller that passes
+// when a chunk's result is due has the earliest served first.
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_TRANSPORT_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_TRANSPORT_H_
 
@@ -60,6 +62,9 @@ struct PeerConfig {
   // For dialling this peer, made once (gRPC 1.51 aborts when credentials options are used twice).
   // Shared with the channels made from it.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // At most this much to the peer and, by credits given slowly, from it; 0: no limit. Run messages
+  // are not counted.
+  uint64_t rate_limit_bits = 0;
 };
 
 struct TransportConfig {

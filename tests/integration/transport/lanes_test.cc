@@ -66,5 +66,39 @@ TEST_CASE("a wish beyond all measure opens no more than was agreed") {
   CHECK(tokyo.recorder.notes().downs.empty());
 }
 
+// Times how long the rate limit makes it take at least; loopback itself takes a hundredth.
+TEST_CASE("a rate limit slows sending, and receiving by credits") {
+  constexpr uint64_t kLimitBits = 80'000'000;
+  constexpr uint32_t kChunks = 100;
+  constexpr size_t kBytes = 128 << 10;
+  const bool sender_limits = GENERATE(true, false);
+  CAPTURE(sender_limits);
+  Gateway paris("paris", "tokyo", 11);
+  Gateway tokyo("tokyo", "paris", 22);
+  tokyo.AddPeer("paris", "");
+  tokyo.recorder.on_chunk = [&](const std::string& peer, const ChunkHeader& header,
+                                memory::Buffer payload) {
+    const size_t bytes = payload.size();
+    payload.Reset();
+    tokyo.transport().ReturnCredit(peer, header.run, bytes);
+  };
+  if (!sender_limits) tokyo.config.peers[0].rate_limit_bits = kLimitBits;
+  tokyo.Start();
+  paris.AddPeer("tokyo", tokyo.address());
+  if (sender_limits) paris.config.peers[0].rate_limit_bits = kLimitBits;
+  paris.Start();
+  REQUIRE(paris.WaitLanes("tokyo", 4));
+  REQUIRE(tokyo.transport().SetWindow("paris", "demo", uint64_t{1} << 30).ok());
+  const absl::Time begin = absl::Now();
+  for (uint32_t i = 0; i < kChunks; ++i) {
+    REQUIRE(paris.SendChunk("tokyo", "demo", 1, i, kBytes).ok());
+  }
+  REQUIRE(paris.recorder.Wait([](const Recorder::Notes& n) { return n.done.size() == kChunks; }));
+  // What may go at once: half a second of credit.
+  const double limited_bytes = kChunks * kBytes - (sender_limits ? 0.02 : 0.5) * kLimitBits / 8;
+  CHECK(absl::ToDoubleSeconds(absl::Now() - begin) > limited_bytes / (kLimitBits / 8.0));
+  CHECK(tokyo.recorder.notes().chunks.size() == kChunks);
+}
+
 }  // namespace
 }  // namespace causeway::transport

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <deque>
+#include <map>
 #include <random>
 
 #include "daemon/transport/limits.h"
@@ -14,9 +15,10 @@ namespace {
 using Verdict = ReceiveCredits::Verdict;
 
 constexpr uint64_t kWindow = kWindowBytesMin;
+const absl::Time kNow = absl::UnixEpoch();
 
 uint64_t OnlyGrant(ReceiveCredits& credits, bool all = true) {
-  auto grants = credits.TakeGrants(all);
+  auto grants = credits.TakeGrants(all, kNow);
   REQUIRE(grants.size() == 1);
   return grants[0].total_bytes;
 }
@@ -29,12 +31,12 @@ TEST_CASE("a window is granted, used and granted again as chunks are consumed") 
   CHECK(OnlyGrant(credits) == kWindow);
   CHECK_FALSE(credits.HasGrants());
   REQUIRE(*credits.Receive("a", kWindow - 5000) == Verdict::kDeliver);
-  CHECK(credits.TakeGrants(true).empty());
+  CHECK(credits.TakeGrants(true, kNow).empty());
   credits.Return("a", kWindow - 5000);
   CHECK(OnlyGrant(credits) == 2 * kWindow - 5000);
   REQUIRE(credits.Receive("a", 2000).ok());
   credits.Return("a", 2000);
-  CHECK(credits.TakeGrants(false).empty());  // not worth a frame yet
+  CHECK(credits.TakeGrants(false, kNow).empty());  // not worth a frame yet
   CHECK(credits.HasGrants());
   CHECK(OnlyGrant(credits, true) == 2 * kWindow - 3000);
 }
@@ -63,7 +65,7 @@ TEST_CASE("a closed run's chunks in flight are unwanted, not a fault") {
   REQUIRE(*credits.Receive("a", 4096) == Verdict::kDeliver);
   credits.SetWindow("a", 0);
   CHECK(*credits.Receive("a", 4096) == Verdict::kUnwanted);
-  CHECK(credits.TakeGrants(true).empty());
+  CHECK(credits.TakeGrants(true, kNow).empty());
   credits.Return("a", 4096);
   // Opened again on the same link: only what is not in flight already.
   credits.SetWindow("a", kWindow);
@@ -94,7 +96,8 @@ TEST_CASE("held plus in flight never exceeds the window, whatever happens") {
   for (int i = 0; i < 100000; ++i) {
     switch (random() % 4) {
       case 0:
-        for (const auto& grant : credits.TakeGrants(random() % 2 == 0)) granted = grant.total_bytes;
+        for (const auto& grant : credits.TakeGrants(random() % 2 == 0, kNow))
+          granted = grant.total_bytes;
         break;
       case 1: {
         const uint64_t bytes = random() % 300000;
@@ -134,6 +137,46 @@ TEST_CASE("numbers settle once, in nearly any order") {
   CHECK(window.Settle(12) == Mark::kTooFar);
   for (uint64_t n : {4, 5, 6, 7}) CHECK(window.Settle(n) == Mark::kNew);
   CHECK(window.low() == 9);
+}
+
+TEST_CASE("under a rate limit credit grows no faster, and idle time saves up one burst") {
+  const RateLimit limit(106'000'000, absl::Milliseconds(500));  // 12.5 MB/s of payload
+  ReceiveCredits credits(limit);
+  credits.BeginLink();
+  credits.SetWindow("a", uint64_t{1} << 30);
+  credits.SetWindow("b", uint64_t{1} << 30);
+  credits.SetWindow("small", kWindow);
+  absl::Time now = kNow + absl::Hours(1);
+  std::map<std::string, uint64_t> granted, received;
+  const auto take = [&] {
+    for (const auto& grant : credits.TakeGrants(true, now)) granted[grant.run] = grant.total_bytes;
+  };
+  take();
+  uint64_t total = granted["a"] + granted["b"] + granted["small"];
+  CHECK(total <= 6'250'000);
+  CHECK(total > 6'000'000);
+  // Three runs that use what they get and give it back at once, for ten seconds.
+  for (int i = 0; i < 200; ++i) {
+    now += absl::Milliseconds(50);
+    for (auto& [run, bytes] : granted) {
+      while (received[run] + 100'000 <= bytes) {
+        REQUIRE(*credits.Receive(run, 100'000) == Verdict::kDeliver);
+        credits.Return(run, 100'000);
+        received[run] += 100'000;
+      }
+    }
+    take();
+  }
+  total = received["a"] + received["b"] + received["small"];
+  CHECK(static_cast<double>(total) == Approx(12.5e6 * 10 + 6e6).epsilon(0.05));
+  for (const auto& [run, bytes] : received) {
+    CAPTURE(run, bytes);
+    CHECK(static_cast<double>(bytes) > 0.9 * static_cast<double>(total) / 3);
+  }
+  // Idle for long: what the peer may then send at once is still one burst of each run.
+  now += absl::Hours(1);
+  take();
+  for (const auto& [run, bytes] : granted) CHECK(bytes - received[run] <= 6'250'000);
 }
 
 }  // namespace
