@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace causeway::config {
@@ -19,6 +20,8 @@ inline constexpr int kLanesTotalMax = 128;  // over all peers, dialled and accep
 inline constexpr int kWorkersMax = 256;
 inline constexpr int kFragmentsMax = 256;  // as proto/local_protocol.h
 inline constexpr int kDeniedKeysMax = 1024;
+inline constexpr int64_t kRateLimitBitsMin = 1'000'000;
+inline constexpr int64_t kRateLimitBitsMax = int64_t{1'000'000} * 1'000'000;
 inline constexpr int64_t kMemoryBytesMin = int64_t{64} << 20;
 inline constexpr int64_t kMemoryBytesMax = int64_t{16} << 40;
 inline constexpr int64_t kPeerTimeoutMsMin = 200;
@@ -33,7 +36,9 @@ struct Tls {
 
 struct Peer {
   std::string cluster;
-  std::string address;  // host:port; empty: this side never dials
+  std::string address;          // host:port; empty: this side dials only what the peer advertises
+  std::string relay;            // the peer through which it is reached; empty: directly
+  int64_t rate_limit_bits = 0;  // a second, each way; 0: none
 };
 
 struct Trainers {
@@ -53,10 +58,18 @@ struct Algorithm {
   std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
 };
 
+// Whether the gateway's codecs may run on a GPU of this machine.
+enum class Gpu { kAuto, kRequired, kOff };
+
 struct Codec {
-  std::string kind = "fp32";  // as compression::CodecSpec::Parse reads it
+  // As compression::CodecSpec::Parse reads it; with a ladder what a run begins with, its last.
+  std::string kind = "fp32";
   bool error_feedback = false;
+  std::vector<std::string> ladder;  // `auto`: canonical texts, least lossy first; empty: fixed
 };
+
+// How contributions go: to everybody, to the owners of their chunks, or whichever is faster.
+enum class Route { kAuto, kDirect, kOwner };
 
 struct Run {
   std::string name;
@@ -65,6 +78,7 @@ struct Run {
   std::string primary;                // decides an exact half; empty: none
   Algorithm algorithm;
   Codec codec;
+  Route route = Route::kAuto;
   int64_t wait_timeout_ms = 0;  // 0: a trainer waits for ever
 };
 
@@ -74,11 +88,15 @@ struct Config {
   std::string domain =
       "causeway.internal";  // of the identities: spiffe://<domain>/gateway/<cluster>
   Tls tls;
+  std::string advertise;  // host:port where others reach this gateway; empty: told nobody
   std::vector<Peer> peers;
+  // Pairs of peers whose traffic this gateway forwards, each in order of names.
+  std::vector<std::pair<std::string, std::string>> relay;
   Trainers trainers;
   int64_t peer_timeout_ms = 10'000;
-  int lanes = 4;    // TCP connections per peer, beside the control connection
+  int lanes = 0;    // TCP connections per peer, beside the control connection; 0: `auto`
   int workers = 0;  // threads that encode and reduce; 0: one per core, at most 8
+  Gpu gpu = Gpu::kAuto;
   int64_t memory_bytes = int64_t{4} << 30;  // the budget
   std::vector<Run> runs;
   std::string metrics_listen;  // `metrics: {listen}`; empty: none

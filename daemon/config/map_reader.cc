@@ -268,6 +268,13 @@ void MapReader::SizeBytes(std::string_view key, int64_t min, int64_t max, int64_
   if (InRange(*this, key, value, min, max, FormatSizeBytes)) *out = *value;
 }
 
+void MapReader::RateBits(std::string_view key, int64_t min, int64_t max, int64_t* out) {
+  const Node* node = TakeScalar(key);
+  if (node == nullptr) return;
+  const absl::StatusOr<int64_t> value = ParseRateBits(node->scalar);
+  if (InRange(*this, key, value, min, max, FormatRateBits)) *out = *value;
+}
+
 void MapReader::Mode(std::string_view key, uint32_t* out) {
   const Node* node = TakeScalar(key);
   if (node == nullptr) return;

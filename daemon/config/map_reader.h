@@ -53,6 +53,7 @@ class MapReader {
   void Number(std::string_view key, double* out);
   void DurationMs(std::string_view key, int64_t min, int64_t max, int64_t* out);
   void SizeBytes(std::string_view key, int64_t min, int64_t max, int64_t* out);
+  void RateBits(std::string_view key, int64_t min, int64_t max, int64_t* out);
   void Mode(std::string_view key, uint32_t* out);
   // One of `choices`; returns its index, or -1.
   int Choice(std::string_view key, const std::vector<std::string>& choices);

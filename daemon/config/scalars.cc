@@ -33,6 +33,8 @@ struct Unit {
 };
 constexpr std::array<Unit, 4> kDurationUnits = {
     {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
+constexpr std::array<Unit, 4> kRateUnits = {
+    {{"bit", 1}, {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}};
 constexpr std::array<Unit, 5> kSizeUnits = {
     {{"B", 1}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1ull << 40}}};
 
@@ -148,6 +150,14 @@ absl::StatusOr<int64_t> ParseSizeBytes(std::string_view text) {
   return Scale(text, number, unit, kSizeUnits, kRule);
 }
 
+absl::StatusOr<int64_t> ParseRateBits(std::string_view text) {
+  constexpr std::string_view kRule = "a rate; write a number and a unit, as 200mbit, 1gbit";
+  double number = 0;
+  std::string_view unit;
+  if (!SplitUnit(text, &number, &unit)) return Wrong(text, kRule);
+  return Scale(text, number, unit, kRateUnits, kRule);
+}
+
 absl::StatusOr<int64_t> ParseInteger(std::string_view text) {
   int64_t value = 0;
   if (text.empty() || text.size() > kNumberBytesMax ||
@@ -199,6 +209,16 @@ std::string FormatDurationMs(int64_t ms) {
   const int64_t m = s / 60;
   if (m < 120) return absl::StrFormat("%dm", m);
   return m % 60 == 0 ? absl::StrFormat("%dh", m / 60) : absl::StrFormat("%dh %dm", m / 60, m % 60);
+}
+
+std::string FormatRateBits(int64_t bits) {
+  for (size_t i = kRateUnits.size(); i-- > 1;) {
+    if (static_cast<double>(bits) >= kRateUnits[i].factor) {
+      return absl::StrFormat("%.4g%s", static_cast<double>(bits) / kRateUnits[i].factor,
+                             std::string(kRateUnits[i].name));
+    }
+  }
+  return absl::StrFormat("%dbit", bits);
 }
 
 std::string FormatSizeBytes(int64_t bytes) {

@@ -16,6 +16,8 @@ namespace causeway::config {
 absl::StatusOr<int64_t> ParseDurationMs(std::string_view text);
 // "512MiB", "4GiB": powers of 1024, in bytes.
 absl::StatusOr<int64_t> ParseSizeBytes(std::string_view text);
+// "200mbit", "1.5gbit": powers of 1000, in bits a second.
+absl::StatusOr<int64_t> ParseRateBits(std::string_view text);
 // Digits with an optional sign.
 absl::StatusOr<int64_t> ParseInteger(std::string_view text);
 // A finite decimal number.
@@ -37,5 +39,6 @@ absl::StatusOr<Address> ParseListenAddress(std::string_view text);
 // "10s", "1m 30s", "4 GiB": the inverses, for people.
 std::string FormatDurationMs(int64_t ms);
 std::string FormatSizeBytes(int64_t bytes);
+std::string FormatRateBits(int64_t bits);
 
 }  // namespace causeway::config

@@ -19,10 +19,15 @@ struct Context {
 
 // Everything but peers and runs.
 void ReadTop(MapReader& top, const Context& context, Config* config);
+// Peers, lanes, relays and the advertised address.
 void ReadPeers(MapReader& top, const Context& context, Config* config);
 // After ReadTop and ReadPeers: runs refer to clusters.
 void ReadRuns(MapReader& top, const Context& context, Config* config);
 
+// The list's items; empty where it is absent, malformed or too long (then reported).
+std::vector<const Node*> ListItems(MapReader& top, std::string_view key, size_t count_max);
+// The entry as a map, or null with an error.
+const Node* MapEntry(const Node& item, const std::string& path, Findings& findings);
 // An absolute path.
 void ReadPath(MapReader& reader, std::string_view key, std::string* out);
 // A cluster name, or one that is nearly right, explained.

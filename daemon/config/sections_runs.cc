@@ -1,4 +1,4 @@
-// Peers and runs: lists whose entries refer to each other by cluster name.
+// Runs: what each trains, between which clusters.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,46 +20,6 @@ constexpr size_t kRunNameBytesMax = 63;  // as proto/local_protocol.h
 constexpr int64_t kLocalStepsMax = 1'000'000;
 constexpr double kLearningRateMax = 100.0;
 constexpr int64_t kWaitTimeoutMsMax = int64_t{7} * 24 * 3600 * 1000;
-
-std::string IndexPath(std::string_view list, size_t index) {
-  return absl::StrCat(std::string(list), "[", index, "]");
-}
-
-// The entry as a map, or null with an error.
-const Node* MapEntry(const Node& item, const std::string& path, Findings& findings) {
-  if (item.kind == Node::Kind::kMap) return &item;
-  findings.Error(item.position, path, absl::StrCat("expected a map of keys, not ", Describe(item)));
-  return nullptr;
-}
-
-void ReadPeer(const Node& item, const std::string& path, const Context& context,
-              std::map<std::string, int>* lines, Config* config) {
-  const Node* map = MapEntry(item, path, context.findings);
-  if (map == nullptr) return;
-  MapReader reader(*map, path, "peers[]", context.findings);
-  Peer peer;
-  reader.String("cluster", &peer.cluster);
-  reader.String("address", &peer.address);
-  if (!peer.address.empty()) {
-    const absl::StatusOr<Address> address = ParseDialAddress(peer.address);
-    if (!address.ok()) reader.Error("address", std::string(address.status().message()));
-  }
-  if (peer.cluster.empty()) return;
-  const Place place = reader.PlaceOf("cluster");
-  if (!CheckClusterName(place, peer.cluster, context.findings)) return;
-  if (peer.cluster == config->cluster) {
-    reader.Error("cluster",
-                 absl::StrCat("'", peer.cluster, "' is this cluster; peers are the other ones"));
-    return;
-  }
-  const auto [first, fresh] = lines->emplace(peer.cluster, place.position.line);
-  if (!fresh) {
-    reader.Error("cluster",
-                 absl::StrCat("'", peer.cluster, "' is already a peer, on line ", first->second));
-    return;
-  }
-  config->peers.push_back(std::move(peer));
-}
 
 std::vector<std::string> KnownClusters(const Config& config) {
   std::vector<std::string> known = {config.cluster};
@@ -253,41 +213,13 @@ void ReadRun(const Node& item, const std::string& path, const Context& context,
   config->runs.push_back(std::move(run));
 }
 
-// The list's items; empty where it is absent, malformed or too long.
-std::vector<const Node*> Items(MapReader& top, std::string_view key, size_t count_max) {
-  std::vector<const Node*> items;
-  const Node* list = top.TakeList(key);
-  if (list == nullptr) return items;
-  if (list->items.size() > count_max) {
-    top.Error(key,
-              absl::StrCat(list->items.size(), " entries; at most ", count_max, " are supported"));
-    return items;
-  }
-  for (const Node& item : list->items) items.push_back(&item);
-  return items;
-}
-
 }  // namespace
-
-void ReadPeers(MapReader& top, const Context& context, Config* config) {
-  std::map<std::string, int> lines;
-  const std::vector<const Node*> items = Items(top, "peers", kPeersMax);
-  for (size_t i = 0; i < items.size(); ++i) {
-    ReadPeer(*items[i], IndexPath("peers", i), context, &lines, config);
-  }
-  const size_t lanes = config->peers.size() * static_cast<size_t>(config->lanes);
-  if (lanes > kLanesTotalMax) {
-    top.Warning("lanes", absl::StrCat(config->lanes, " lanes to each of ", config->peers.size(),
-                                      " peers are more than the ", kLanesTotalMax,
-                                      " of one gateway; those that connect last get fewer"));
-  }
-}
 
 void ReadRuns(MapReader& top, const Context& context, Config* config) {
   std::map<std::string, int> lines;
-  const std::vector<const Node*> items = Items(top, "runs", kRunsMax);
+  const std::vector<const Node*> items = ListItems(top, "runs", kRunsMax);
   for (size_t i = 0; i < items.size(); ++i) {
-    ReadRun(*items[i], IndexPath("runs", i), context, &lines, config);
+    ReadRun(*items[i], absl::StrCat("runs[", i, "]"), context, &lines, config);
   }
   if (!top.Has("runs") || (items.empty() && context.findings.errors().empty())) {
     top.Warning("runs", "no runs: trainers cannot join anything");

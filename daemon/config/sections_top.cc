@@ -135,12 +135,12 @@ void ReadNames(MapReader& top, const Context& context, Config* config) {
 
 void ReadLimits(MapReader& top, Config* config) {
   top.DurationMs("peer_timeout", kPeerTimeoutMsMin, kPeerTimeoutMsMax, &config->peer_timeout_ms);
-  int64_t lanes = config->lanes;
   int64_t workers = config->workers;
-  top.Integer("lanes", 1, kLanesMax, &lanes);
   top.Integer("workers", 0, kWorkersMax, &workers);
-  config->lanes = static_cast<int>(lanes);
   config->workers = static_cast<int>(workers);
+  if (const int gpu = top.Choice("gpu", {"auto", "required", "off"}); gpu >= 0) {
+    config->gpu = static_cast<Gpu>(gpu);
+  }
   top.SizeBytes("memory", kMemoryBytesMin, kMemoryBytesMax, &config->memory_bytes);
 }
 
@@ -167,6 +167,25 @@ void ReadPath(MapReader& reader, std::string_view key, std::string* out) {
     return;
   }
   *out = path;
+}
+
+std::vector<const Node*> ListItems(MapReader& top, std::string_view key, size_t count_max) {
+  std::vector<const Node*> items;
+  const Node* list = top.TakeList(key);
+  if (list == nullptr) return items;
+  if (list->items.size() > count_max) {
+    top.Error(key,
+              absl::StrCat(list->items.size(), " entries; at most ", count_max, " are supported"));
+    return items;
+  }
+  for (const Node& item : list->items) items.push_back(&item);
+  return items;
+}
+
+const Node* MapEntry(const Node& item, const std::string& path, Findings& findings) {
+  if (item.kind == Node::Kind::kMap) return &item;
+  findings.Error(item.position, path, absl::StrCat("expected a map of keys, not ", Describe(item)));
+  return nullptr;
 }
 
 bool CheckClusterName(const Place& place, const std::string& name, Findings& findings) {

@@ -100,6 +100,42 @@ TEST_CASE("wrong kinds of values") {
   });
 }
 
+TEST_CASE("ways to peers that lead nowhere") {
+  Check({
+      {With(9, "  - {cluster: oslo, relay: tokyo, address: \"oslo:7443\"}"),
+       "9:28: peers[1].relay: goes without an address: either this side dials it, or the relay "
+       "does"},
+      {With(9, "  - {cluster: oslo, relay: oslo}"),
+       "9:28: peers[1].relay: 'oslo' is the peer itself"},
+      {With(9, "  - {cluster: oslo, relay: rome}"),
+       "9:28: peers[1].relay: 'rome' is no peer of this cluster"},
+      {With(8, "  - {cluster: tokyo, relay: oslo}"),
+       "8:29: peers[0].relay: 'oslo' has no address here; both ends dial their relay"},
+      {With(8, "  - {cluster: tokyo, rate_limit: 200}"),
+       "8:34: peers[0].rate_limit: '200' is not a rate; write a number and a unit, as 200mbit, "
+       "1gbit"},
+      {With(8, "  - {cluster: tokyo, rate_limit: 1kbit}"),
+       "8:34: peers[0].rate_limit: 1kbit is out of range; allowed: 1mbit to 1000gbit"},
+      {WithTop("relay: [[tokyo, paris]]"),
+       "21:9: relay[0]: 'tokyo' and 'paris' are not two peers of this cluster"},
+      {WithTop("relay: [[tokyo, tokyo]]"),
+       "21:9: relay[0]: 'tokyo' and 'tokyo' are not two peers of this cluster"},
+      {WithTop("relay: [tokyo]"), "21:9: relay[0]: expected two clusters, such as [paris, tokyo]"},
+      {WithTop("advertise: \"127.0.1.1:7443\""),
+       "21:12: advertise: '127.0.1.1:7443' leads every host back to itself (Debian gives a host's "
+       "own "
+       "name 127.0.1.1); write the address that the other clusters reach"},
+      {WithTop("advertise: \"[::1]:7443\""),
+       "21:12: advertise: '[::1]:7443' leads every host back to itself ..."},
+      {WithTop("advertise: \"0.0.0.0:7443\""),
+       "21:12: advertise: '0.0.0.0:7443' leads every host back to itself ..."},
+      {WithTop("advertise: \"localhost:7443\""),
+       "21:12: advertise: 'localhost:7443' leads every host back to itself ..."},
+      {WithTop("advertise: gateway"),
+       "21:12: advertise: 'gateway' is not an address; write host:port or [IPv6 address]:port"},
+  });
+}
+
 TEST_CASE("values out of range") {
   Check({
       {WithTop("lanes: 0"), "21:8: lanes: 0 is out of range; allowed: 1 to 32"},

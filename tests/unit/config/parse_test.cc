@@ -53,6 +53,24 @@ TEST_CASE("defaults are those of Config") {
   CHECK(result.config->metrics_listen.empty());
 }
 
+TEST_CASE("ways to peers") {
+  const ParseResult result = ParseSample(
+      With(9,
+           "  - {cluster: oslo, relay: tokyo, rate_limit: 1.5gbit}\n"
+           "  - cluster: rome\n"
+           "relay: [[rome, oslo]]\nlanes: auto\nadvertise: \"gw.paris.example.org:7443\""));
+  INFO(result.ErrorText());
+  REQUIRE(result.ok());
+  CHECK(result.config->peers[1].relay == "tokyo");
+  CHECK(result.config->peers[1].rate_limit_bits == 1'500'000'000);
+  CHECK(result.config->peers[2].rate_limit_bits == 0);
+  REQUIRE(result.config->relay.size() == 1);
+  CHECK(result.config->relay[0] == std::pair<std::string, std::string>("oslo", "rome"));
+  CHECK(result.config->lanes == 0);
+  CHECK(result.config->advertise == "gw.paris.example.org:7443");
+  CHECK(ParseSample(WithTop("lanes: 7")).config->lanes == 7);
+}
+
 TEST_CASE("values in every form") {
   const auto parse = [](const std::string& line) {
     const ParseResult result = ParseSample(WithTop(line));
@@ -70,6 +88,9 @@ TEST_CASE("values in every form") {
   CHECK(parse("admin: {socket: /x/a.sock, group: wheel}").admin_group == "wheel");
   CHECK(parse("log: {level: debug, format: json}").log_format == "json");
   CHECK(parse("workers: 3").workers == 3);
+  CHECK(parse("workers: 3").gpu == Gpu::kAuto);
+  CHECK(parse("gpu: required").gpu == Gpu::kRequired);
+  CHECK(parse("gpu: off").gpu == Gpu::kOff);
 }
 
 TEST_CASE("delay by number and wait_timeout") {

@@ -42,6 +42,17 @@ TEST_CASE("sizes") {
   CHECK(FormatSizeBytes(100) == "100 B");
 }
 
+TEST_CASE("rates") {
+  CHECK(*ParseRateBits("200mbit") == 200'000'000);
+  CHECK(*ParseRateBits("1.5 gbit") == 1'500'000'000);
+  for (const char* wrong : {"", "200", "mbit", "200Mb", "200MB/s", "-1mbit"}) {
+    INFO(wrong);
+    CHECK_FALSE(ParseRateBits(wrong).ok());
+  }
+  CHECK(FormatRateBits(1'500'000'000) == "1.5gbit");
+  CHECK(FormatRateBits(999) == "999bit");
+}
+
 TEST_CASE("addresses") {
   CHECK(ParseDialAddress("a-b.example.org:7443")->host == "a-b.example.org");
   CHECK(ParseDialAddress("a:65535")->port == 65535);
