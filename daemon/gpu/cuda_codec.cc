@@ -94,10 +94,7 @@ absl::StatusOr<size_t> CudaCodec::EncodeChunk(const EncodeRequest& request, absl
   device::EncodeBatch batch = device::EncodeBatchOf(request.codec, request.n);
   batch.snapshot = request.snapshot;
   batch.snapshot_dtype = request.snapshot_dtype;
-  batch.residual_in = request.residual_in;
-  batch.residual_out = request.residual_out;
   batch.residual_dtype = compression::DType::kBf16;
-  batch.decay = batch.decay * request.residual_factor;
   batch.seeds[0] = request.seed;
   batch.chunks = slot->device_packed(0);
   absl::Status status;
@@ -107,16 +104,29 @@ absl::StatusOr<size_t> CudaCodec::EncodeChunk(const EncodeRequest& request, absl
     std::memcpy(slot->host_values(), request.base, request.n * sizeof(float));
     status = slot->Upload(slot->device_values(), slot->host_values(), request.n * sizeof(float));
   }
+  const uint64_t residual_bytes = request.n * sizeof(uint16_t);
+  if (status.ok() && request.residual_in != nullptr) {
+    batch.residual_in = slot->device_residual(0);
+    std::memcpy(slot->host_residual(0), request.residual_in, residual_bytes);
+    status = slot->Upload(slot->device_residual(0), slot->host_residual(0), residual_bytes);
+  }
+  if (request.residual_out != nullptr) batch.residual_out = slot->device_residual(1);
   if (status.ok()) {
     status =
         CudaStatus(device::LaunchEncode(request.codec.kind, batch, slot->stream()), "encoding");
   }
   if (status.ok()) status = slot->Download(slot->host_packed(0), slot->device_packed(0), size);
+  if (status.ok() && request.residual_out != nullptr) {
+    status = slot->Download(slot->host_residual(1), slot->device_residual(1), residual_bytes);
+  }
   // Whatever failed, nothing may still be under way when the slot goes back.
   const absl::Status waited = slot->Wait();
   if (!status.ok()) return status;
   if (!waited.ok()) return waited;
   std::memcpy(out.data(), slot->host_packed(0), size);
+  if (request.residual_out != nullptr) {
+    std::memcpy(request.residual_out, slot->host_residual(1), residual_bytes);
+  }
   return device::FinishChunk(request.codec, request.snapshot_dtype, request.n, request.seed,
                              out.first(size), stats);
 }

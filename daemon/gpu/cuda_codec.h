@@ -1,8 +1,9 @@
 // CudaCodec: the GPU codec on one CUDA device. See gpu_codec.h for the contract. Builds with CUDA
 // only.
 //
-// Residuals stay on the device, which only the packed chunk leaves; the base comes from the host,
-// chunk by chunk, since the values that all clusters agree on are kept there.
+// The snapshot stays where the trainer left it. Base and residual are kept in host memory, whatever
+// encodes, and pass chunk by chunk: six bytes an element up and two and the codes down, while the
+// CPU does nothing but copy.
 #ifndef CAUSEWAY_DAEMON_GPU_CUDA_CODEC_H_
 #define CAUSEWAY_DAEMON_GPU_CUDA_CODEC_H_
 

@@ -25,7 +25,10 @@ inline constexpr uint32_t kSlotSources = 2;  // chunks that one launch combines
 inline constexpr uint64_t kSlotValueBytes = uint64_t{compression::kChunkElements} * sizeof(float);
 // Any plain chunk: fp32 is the largest.
 inline constexpr uint64_t kSlotPackedBytes = kSlotValueBytes + 4096;
-inline constexpr uint64_t kSlotBytes = kSlotValueBytes + kSlotSources * kSlotPackedBytes;
+inline constexpr uint64_t kSlotResidualBytes =
+    uint64_t{compression::kChunkElements} * sizeof(uint16_t);
+inline constexpr uint64_t kSlotBytes =
+    kSlotValueBytes + kSlotSources * kSlotPackedBytes + 2 * kSlotResidualBytes;
 
 class CudaSlot {
  public:
@@ -40,10 +43,11 @@ class CudaSlot {
   // fp32 values of one chunk, and packed chunks, here and there.
   float* host_values() const { return reinterpret_cast<float*>(host_); }
   float* device_values() const { return reinterpret_cast<float*>(device_); }
-  uint8_t* host_packed(uint32_t i) const { return host_ + kSlotValueBytes + i * kSlotPackedBytes; }
-  uint8_t* device_packed(uint32_t i) const {
-    return device_ + kSlotValueBytes + i * kSlotPackedBytes;
-  }
+  uint8_t* host_packed(uint32_t i) const { return host_ + Packed(i); }
+  uint8_t* device_packed(uint32_t i) const { return device_ + Packed(i); }
+  // bf16 residuals of one chunk: 0 goes in, 1 comes out.
+  uint8_t* host_residual(uint32_t i) const { return host_ + Residual(i); }
+  uint8_t* device_residual(uint32_t i) const { return device_ + Residual(i); }
 
   absl::Status Upload(void* to, const void* from, uint64_t bytes);
   absl::Status Download(void* to, const void* from, uint64_t bytes);
@@ -52,6 +56,10 @@ class CudaSlot {
 
  private:
   explicit CudaSlot(memory::Charge charge) : charge_(std::move(charge)) {}
+  static constexpr uint64_t Packed(uint32_t i) { return kSlotValueBytes + i * kSlotPackedBytes; }
+  static constexpr uint64_t Residual(uint32_t i) {
+    return Packed(kSlotSources) + i * kSlotResidualBytes;
+  }
 
   memory::Charge charge_;
   cudaStream_t stream_ = nullptr;

@@ -48,12 +48,13 @@ struct EncodeRequest {
   compression::CodecSpec codec;
   uint32_t n = 0;  // elements, at most a chunk
   uint32_t seed = 0;
-  const float* base = nullptr;     // in host memory, fp32; null: the snapshot itself is encoded
-  const void* snapshot = nullptr;  // in device memory, as all below; aligned to 16 bytes
-  compression::DType snapshot_dtype = compression::DType::kFp32;  // base counts as cast to it
-  const void* residual_in = nullptr;                              // bf16; null: zero
-  void* residual_out = nullptr;                                   // bf16; null: not wanted
-  float residual_factor = 1.0f;  // residual_in counts as fl(this x the codec's decay) x it
+  const void* snapshot = nullptr;  // in device memory, aligned to 16 bytes
+  compression::DType snapshot_dtype = compression::DType::kFp32;
+  // In host memory, n elements each. The base is the value itself: it counts as cast to the
+  // snapshot's dtype. Residuals are bf16.
+  const float* base = nullptr;            // null: the snapshot itself is encoded
+  const uint16_t* residual_in = nullptr;  // null: zero
+  uint16_t* residual_out = nullptr;       // null: not wanted
 };
 
 struct Contribution {

@@ -63,29 +63,13 @@ class StandInGpu final : public gpu::GpuCodec {
       compression::CastToFp32(held.data(), request.n, request.snapshot_dtype, base.data());
       input.base = base.data();
     }
-    std::vector<float> residual(request.n);
-    if (request.residual_in != nullptr) {
-      compression::CastToFp32(request.residual_in, request.n, compression::DType::kBf16,
-                              residual.data());
-      for (float& x : residual) x *= request.residual_factor;
-      input.residual_in = residual.data();
-      input.residual_dtype = compression::DType::kFp32;
-    }
-    std::vector<float> lost(request.n);
-    if (request.residual_out != nullptr) {
-      input.residual_out = lost.data();
-      input.residual_dtype = compression::DType::kFp32;
-    }
+    input.residual_in = request.residual_in;
+    input.residual_out = request.residual_out;
     input.snapshot = request.snapshot;
     input.snapshot_dtype = request.snapshot_dtype;
     input.n = request.n;
     input.seed = request.seed;
-    const size_t size = compression::EncodeChunk(request.codec, input, out, stats);
-    if (request.residual_out != nullptr) {
-      compression::CastFromFp32(lost.data(), request.n, compression::DType::kBf16,
-                                request.residual_out);
-    }
-    return size;
+    return compression::EncodeChunk(request.codec, input, out, stats);
   }
 
   absl::Status Combine(const compression::CodecSpec&,
