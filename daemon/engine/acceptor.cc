@@ -42,6 +42,7 @@ void Acceptor::MarkInstalled() {
   context_.installed = true;
   context_.frozen = false;
   context_.rollback_approved = false;
+  if (context_.stop_wish == record.stopped) context_.stop_wish.reset();
   context_.installed_at = context_.now;
   const bool at_start = std::all_of(record.base.begin(), record.base.end(),
                                     [](const FragmentBase& base) { return base.round == 0; });
@@ -104,6 +105,7 @@ Report Acceptor::MakeReport() const {
   report.active = context_.Active() && !context_.Fenced();
   report.wants_join = WantsJoin();
   report.leaving = context_.leaving;
+  report.stop = context_.stop_wish;
   report.draining = context_.Leader() && context_.draining;
   report.suspected = context_.Silent();
   if (context_.trainer.present) report.parameters = context_.trainer.parameters;

@@ -9,12 +9,13 @@
 
 namespace causeway::engine {
 
-void Candidate::Begin(const std::string& reason, std::optional<Electorate> wish,
-                      ClusterSet dropped) {
+void Candidate::Begin(const std::string& reason, std::optional<Electorate> wish, ClusterSet dropped,
+                      std::optional<bool> stop) {
   if (!context_.HasRecord() || context_.durable.Blank() || context_.stopped) return;
   candidacy_ = Candidacy();
   candidacy_.wish = std::move(wish);
   candidacy_.dropped = dropped;
+  candidacy_.stop = stop;
   Start(false);
   context_.Note("begins epoch " + ToString(candidacy_.epoch) + ": " + reason);
 }
@@ -108,13 +109,19 @@ void Candidate::TryDecide() {
   const bool automatic = context_.config.rollback == RollbackPolicy::kAuto && all;
   candidacy_.may_roll_back = context_.rollback_approved || automatic;
   Verdict verdict = Decide(context_.config, candidacy_);
+  const bool needless_to_wait = context_.config.rollback == RollbackPolicy::kAllHere &&
+                                verdict.missing.Empty() && verdict.restorable;
+  if (verdict.kind == Verdict::Kind::kNeedsRollback && needless_to_wait) {
+    candidacy_.may_roll_back = true;
+    verdict = Decide(context_.config, candidacy_);
+  }
   undecided_ = verdict.reason;
   if (verdict.kind == Verdict::Kind::kRecord) {
     rollback_wanted_ = false;
     Propose(verdict.record);
   } else if (verdict.kind == Verdict::Kind::kNeedsRollback && !rollback_wanted_) {
     rollback_wanted_ = true;
-    context_.Act(RollbackNeeded{verdict.missing});
+    context_.Act(RollbackNeeded{verdict.missing, verdict.restorable});
   }
 }
 

@@ -25,7 +25,7 @@ class Candidate {
   Time last_start() const { return last_start_; }
 
   void Begin(const std::string& reason, std::optional<Electorate> wish = std::nullopt,
-             ClusterSet dropped = {});
+             ClusterSet dropped = {}, std::optional<bool> stop = std::nullopt);
   // Founds the run when every voter is virgin and agrees on schema and algorithm.
   void FoundIfPossible();
   bool rollback_wanted() const { return rollback_wanted_; }

@@ -18,8 +18,9 @@ namespace causeway::engine {
 
 enum class StragglerPolicy { kWait, kDeadline };
 enum class RollbackPolicy {
-  kAsk,   // wait for the missing voters until the operator approves
-  kAuto,  // at once
+  kAsk,      // wait for the missing voters until the operator approves
+  kAuto,     // at once
+  kAllHere,  // at once when every voter has answered, so that nobody could know more; else kAsk
 };
 
 // Bugs that the simulator plants to test itself. Compiled in only where CAUSEWAY_ENGINE_FAULTS is.
@@ -34,6 +35,8 @@ enum class PlantedFault {
   kIgnorePromise,        // a record below the promise is accepted
   kResidualOnExclude,    // the residual moves although the contribution was excluded
   kNoIncarnations,       // a restarted member is taken for the old one
+  kStaleResidual,        // a residual from disk is kept although later rounds counted this cluster
+  kOverwriteBase,        // a round is completed while the trainer stands on the value it overwrites
   kCount,
 };
 
@@ -45,7 +48,7 @@ struct Config {
   ClusterId seed_cluster = 0;   // whose parameters found the run
   Time peer_timeout = 10'000'000;
   StragglerPolicy straggler = StragglerPolicy::kWait;
-  Time deadline_grace = 0;  // kDeadline: how long the others wait after all but one are ready
+  Time deadline_grace = 0;  // kDeadline: the least that a round waits after its first contribution
   RollbackPolicy rollback = RollbackPolicy::kAsk;
   // SHA-256 in the daemon. Must be the same function everywhere.
   std::function<Hash256(std::span<const uint8_t>)> hash;

@@ -3,6 +3,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_CONTEXT_H_
 #define CAUSEWAY_DAEMON_ENGINE_CONTEXT_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,7 @@ class Context {
   bool frozen = false;       // promised since the last INSTALLED: what was reported stays as it is
   bool stopped = false;      // after Fatal
   bool leaving = false;
+  std::optional<bool> stop_wish;   // the operator's, until a record fulfils it
   bool draining = false;           // leader: no new operations until the next epoch
   bool rollback_approved = false;  // by the operator, for the next epoch
   Time started_at = 0;

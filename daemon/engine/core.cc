@@ -145,7 +145,20 @@ void Core::On(const ChangeElectorate& event) {
   }
 }
 
+void Core::On(const TrainerApplied& event) {
+  assert(event.fragment < ledger_.size());
+  if (!context_.trainer.present) return;
+  ledger_[event.fragment].applied = event.round;
+  rounds_.Advance(event.fragment);
+}
+
 void Core::On(const LeaveRequested&) { context_.leaving = true; }
+
+void Core::On(const StopRequested& event) {
+  context_.stop_wish = event.stop;
+  const bool fulfilled = context_.installed && context_.record().stopped == event.stop;
+  if (fulfilled) context_.stop_wish.reset();
+}
 
 void Core::On(const ApproveRollback&) { context_.rollback_approved = true; }
 

@@ -42,7 +42,9 @@ class Core {
   void On(const StateFailed& event);
   void On(const Persisted& event);
   void On(const ChangeElectorate& event);
+  void On(const TrainerApplied& event);
   void On(const LeaveRequested& event);
+  void On(const StopRequested& event);
   void On(const ApproveRollback& event);
   void On(const ProposePlan& event);
   void On(const Timer& event);

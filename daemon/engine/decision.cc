@@ -55,6 +55,7 @@ Verdict Decider::NotYet(std::string reason) const {
   Verdict verdict;
   verdict.reason = std::move(reason);
   verdict.missing = (best_ ? electorate_.voters : config_.electorate.voters) - promised_;
+  if (joint_) verdict.missing = verdict.missing | (best_->old_electorate->voters - promised_);
   return verdict;
 }
 
@@ -291,6 +292,7 @@ Verdict Decider::Run() {
   record_.epoch = candidacy_.epoch;
   record_.leader = candidacy_.self;
   record_.rolled_back = false;
+  record_.stopped = candidacy_.stop.value_or(best_->stopped);
   record_.electorate = NextElectorate();
   if (!joint_) {
     record_.old_electorate.reset();
@@ -312,6 +314,7 @@ Verdict Decider::Run() {
     if (!candidacy_.may_roll_back) {
       Verdict verdict = NotYet("the run can only go on by undoing commits");
       verdict.kind = Verdict::Kind::kNeedsRollback;
+      verdict.restorable = Decider(*this).RollBack();
       return verdict;
     }
     if (!RollBack()) return NotYet("nobody who has promised holds every fragment");

@@ -27,6 +27,7 @@ struct Candidacy {
   std::vector<std::optional<Promised>> promises;  // by cluster id
   std::optional<Electorate> wish;                 // a change of voters or primary
   ClusterSet dropped;                             // not to be members
+  std::optional<bool> stop;                       // the run stands still, or goes on again
   bool may_roll_back = false;
 };
 
@@ -38,7 +39,8 @@ struct Verdict {
   };
   Kind kind = Kind::kNotYet;
   Record record;
-  ClusterSet missing;  // voters whose promise could help
+  ClusterSet missing;       // voters whose promise could help
+  bool restorable = false;  // kNeedsRollback: those who promised hold every fragment
   std::string reason;
 };
 

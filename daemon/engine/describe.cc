@@ -77,7 +77,8 @@ void Say(Words& w, const Prepare& m) { w << (m.founding ? " founding" : ""); }
 void Say(Words& w, const Promise& m) { w << m.report; }
 void Say(Words& w, const Record& record) {
   w << " members " << record.members << " voters " << record.electorate.voters << " lineage "
-    << record.lineage << (record.rolled_back ? " ROLLED BACK" : "");
+    << record.lineage << (record.rolled_back ? " ROLLED BACK" : "")
+    << (record.stopped ? " STOPPED" : "");
   for (size_t i = 0; i < record.base.size() && i < 4; ++i) {
     w << " f" << i << ":r" << record.base[i].round << " " << record.base[i].chain;
   }
@@ -94,11 +95,13 @@ const char* const kMessageNames[] = {
     "PROMISE",  "INSTALL",   "ACCEPTED", "INSTALLED",    "FETCH",    "STATE"};
 static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
-const char* const kEventNames[] = {
-    "Start",       "TrainerJoined", "TrainerGone",      "PeerConnected",  "PeerDisconnected",
-    "Received",    "Progress",      "Submit",           "ResultHeld",     "StateHeld",
-    "StateFailed", "Persisted",     "ChangeElectorate", "LeaveRequested", "ApproveRollback",
-    "ProposePlan", "Timer"};
+const char* const kEventNames[] = {"Start",          "TrainerJoined",    "TrainerGone",
+                                   "PeerConnected",  "PeerDisconnected", "Received",
+                                   "Progress",       "Submit",           "ResultHeld",
+                                   "StateHeld",      "StateFailed",      "Persisted",
+                                   "TrainerApplied", "ChangeElectorate", "LeaveRequested",
+                                   "StopRequested",  "ApproveRollback",  "ProposePlan",
+                                   "Timer"};
 static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
 
 void Say(Words& w, const Send& a) { w << "Send to " << int{a.to} << " " << Describe(a.envelope); }
@@ -160,7 +163,9 @@ void Say(Words& w, const Fatal& a) {
   w << "Fatal " << FatalKindName(a.kind) << " cluster " << int{a.cluster};
   w.Round(a.fragment, a.round) << ": " << a.detail;
 }
-void Say(Words& w, const RollbackNeeded& a) { w << "RollbackNeeded missing " << a.missing; }
+void Say(Words& w, const RollbackNeeded& a) {
+  w << "RollbackNeeded missing " << a.missing << (a.restorable ? "" : " nobody holds it all");
+}
 void Say(Words& w, const PlanKnown& a) { w << "PlanKnown " << a.plan.id; }
 void Say(Words& w, const JoinRefused& a) {
   w << "JoinRefused " << FatalKindName(a.kind) << " cluster " << int{a.cluster};
@@ -254,6 +259,8 @@ const char* PhaseName(Phase phase) {
       return "active";
     case Phase::kStalled:
       return "stalled";
+    case Phase::kHalted:
+      return "halted";
     case Phase::kStopped:
       return "stopped";
   }

@@ -97,11 +97,23 @@ struct Persisted {
   uint64_t token = 0;
 };
 
+// The local trainer stands on the value of this round now (it was told to begin there, or has taken
+// it over). While it stands on round r, the data plane needs r and r+1: round r+2 is not completed.
+struct TrainerApplied {
+  FragmentId fragment = 0;
+  RoundNumber round = 0;
+};
+
 // The operator's wishes. A change of voters is honoured by the leader and refused elsewhere.
 struct ChangeElectorate {
   Electorate electorate;
 };
 struct LeaveRequested {};
+// The run shall stand still on all clusters, at one round of each fragment, or go on again. Any
+// member may be told; the leader makes a record of it.
+struct StopRequested {
+  bool stop = true;
+};
 // The operator accepts that commits are undone (only asked for when Config::rollback is kAsk).
 struct ApproveRollback {};
 
@@ -114,10 +126,10 @@ struct ProposePlan {
 // Engine::NextTimer() has come.
 struct Timer {};
 
-using Event =
-    std::variant<Start, TrainerJoined, TrainerGone, PeerConnected, PeerDisconnected, Received,
-                 Progress, Submit, ResultHeld, StateHeld, StateFailed, Persisted, ChangeElectorate,
-                 LeaveRequested, ApproveRollback, ProposePlan, Timer>;
+using Event = std::variant<Start, TrainerJoined, TrainerGone, PeerConnected, PeerDisconnected,
+                           Received, Progress, Submit, ResultHeld, StateHeld, StateFailed,
+                           Persisted, TrainerApplied, ChangeElectorate, LeaveRequested,
+                           StopRequested, ApproveRollback, ProposePlan, Timer>;
 
 const char* EventName(const Event& event);
 

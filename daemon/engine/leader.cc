@@ -77,7 +77,7 @@ void Leader::OnTick() {
     }
     return;
   }
-  if (Settle() || TakeLeave() || HonourWish()) return;
+  if (Settle() || TakeLeave() || HonourWish() || HonourStop()) return;
   Admit();
 }
 
@@ -118,6 +118,19 @@ bool Leader::HonourWish() {
   const Electorate next = *wish_;
   wish_.reset();
   candidate_.Begin("the voters change", next);
+  return true;
+}
+
+// The operator of any member may stop the run, or let it go on.
+bool Leader::HonourStop() {
+  const Record& record = context_.record();
+  std::optional<bool> wish = context_.stop_wish;
+  for (ClusterId member : context_.Others()) {
+    const Report* report = context_.peers.LiveReport(member, context_.now);
+    if (report && report->stop && *report->stop != record.stopped) wish = report->stop;
+  }
+  if (!wish || *wish == record.stopped) return false;
+  candidate_.Begin(*wish ? "the run stops" : "the run goes on", std::nullopt, {}, wish);
   return true;
 }
 

@@ -39,6 +39,7 @@ class Leader {
   bool Settle();
   bool TakeLeave();
   bool HonourWish();
+  bool HonourStop();
   void Admit();
   bool Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const;
   bool DrainFor(Arrival* arrival, const Report& report);

@@ -17,6 +17,7 @@ void Ledger::Load(const HeldFragment& held) {
   if (held.fragment >= size()) Resize(held.fragment + 1);
   Standing& standing = standings_[held.fragment];
   standing.holds = true;
+  standing.restored = true;
   standing.committed = held.state;
   for (const CommitRecord& record : held.records) Remember(standing, record);
 }
@@ -40,6 +41,19 @@ bool Ledger::Counted(const CommitRecord& record, OpId op) const {
     if (part.cluster == context_.self() && part.op == op) return true;
   }
   return false;
+}
+
+// The kept records show that no round after `round` counted what a former life of this gateway sent.
+bool Ledger::NoneCountedSince(const Standing& standing, RoundNumber round) const {
+  for (RoundNumber next = round + 1; next <= standing.committed.round; ++next) {
+    const CommitRecord* record = RecordOf(standing.id, next);
+    if (!record) return false;
+    for (const Contributor& part : record->contributors) {
+      const bool retained = standing.own && standing.own->part == part;
+      if (part.cluster == context_.self() && !retained) return false;
+    }
+  }
+  return true;
 }
 
 // What the record of its round says about the retained contribution, which is then free.
@@ -76,6 +90,7 @@ void Ledger::Commit(FragmentId id, const CommitRecord& record) {
   assert(record.state.round == standing.committed.round + 1);
   assert(record.state.lineage == standing.committed.lineage);
   standing.committed = record.state;
+  standing.restored = false;
   Remember(standing, record);
   engine::Commit commit{record, OwnPart::kNone, {}};
   bool known = true;
@@ -101,6 +116,12 @@ void Ledger::Jump(FragmentId id, const StateId& state, const std::vector<CommitR
   if (!standing.records.empty() && standing.records.back().state.chain != state.chain) {
     standing.records.clear();
   }
+  // What this gateway sent before its restart may have counted since, with a residual that is lost.
+  if (standing.restored && !NoneCountedSince(standing, before.round) &&
+      !context_.config.Planted(PlantedFault::kStaleResidual)) {
+    adopt.forward = false;
+  }
+  if (!adopt.forward) standing.restored = false;
   if (adopt.forward) {
     bool known = true;
     adopt.own = ResolveOwn(standing, &adopt.own_op, &known);
@@ -188,6 +209,7 @@ void Ledger::Submit(const engine::Submit& submit) {
   assert(submit.fragment < size() && !submit.op.None());
   Standing& standing = standings_[submit.fragment];
   standing.offered = false;
+  standing.applied = submit.base.round;
   standing.op = Operation{submit.op, submit.base, submit.weight, OpState::kPending, {}, ""};
   // Resubmitted after a restart: the records may know it already.
   for (const CommitRecord& record : standing.records) {
@@ -202,6 +224,7 @@ void Ledger::Submit(const engine::Submit& submit) {
 void Ledger::ChangeTrainer(bool offers) {
   for (Standing& standing : standings_) {
     standing.op.reset();
+    standing.applied.reset();
     standing.offered = offers;
   }
 }

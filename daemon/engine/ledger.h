@@ -43,10 +43,14 @@ struct Standing {
   FragmentId id = 0;
   bool holds = false;    // the outer state is here
   bool offered = false;  // the trainer's first values are still with the data plane
+  // From disk, and this process has committed nothing since: what its former lives sent may still
+  // turn out to have counted, and the restored residual to be of another round.
+  bool restored = false;
   StateId committed;
   std::vector<CommitRecord> records;  // newest last; a gapless suffix of the chain
   std::optional<Operation> op;
   std::optional<Retained> own;
+  std::optional<RoundNumber> applied;  // the round that the trainer stands on; nullopt: not known
 };
 
 class Ledger {
@@ -82,6 +86,7 @@ class Ledger {
 
  private:
   bool Counted(const CommitRecord& record, OpId op) const;
+  bool NoneCountedSince(const Standing& standing, RoundNumber round) const;
   void Remember(Standing& standing, const CommitRecord& record);
   // Whether the operation's base lies on the chain of what is committed; completes its chain hash.
   bool BaseOnChain(const Standing& standing, StateId* base) const;

@@ -44,6 +44,7 @@ struct Record {
   std::vector<FragmentBase> base;          // by fragment, at most kFragmentsMax
   std::vector<FragmentBase> lineage_base;  // by fragment: where this lineage began
   bool rolled_back = false;                // this record began its lineage
+  bool stopped = false;                    // by the operator: no rounds until a record without it
   Hash256 schema{};                        // what the run was founded with
   Hash256 algorithm{};
   bool operator==(const Record&) const = default;

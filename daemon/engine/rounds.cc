@@ -35,7 +35,7 @@ bool Rounds::Current(const Open& open, const Epoch& epoch, Lineage lineage,
 
 // False: no round can be open now.
 bool Rounds::OpenRound(FragmentId id) {
-  if (!context_.Active() || !HoldsBase(id)) return false;
+  if (!context_.Active() || context_.record().stopped || !HoldsBase(id)) return false;
   const Record& record = context_.record();
   const StateId& committed = ledger_[id].committed;
   Open& open = open_[id];
@@ -53,6 +53,7 @@ bool Rounds::OpenRound(FragmentId id) {
   open.completed.reset();
   open.opened = context_.now;
   open.first_announced = kNever;
+  open.all_announced = false;
   open.gone = {};
   open.ready = {};
   open.withdraw_held = false;
@@ -94,12 +95,21 @@ void Rounds::TakePart(Open& open, ClusterId from, const Contribution& body) {
 void Rounds::Advance(FragmentId id) {
   if (OpenRound(id)) {
     Contribute(id);
+    NoteArrivals(open_[id]);
     WithdrawIfOrphaned(id);
     LeadCut(id);
     Reduce(id);
     TryComplete(id);
   }
   DescribeWaiting(id);
+}
+
+// How long the last one took after the first one, in rounds for which everybody came.
+void Rounds::NoteArrivals(Open& open) {
+  if (open.all_announced || open.attempt != 0) return;
+  if (!open.announced.ContainsAll(open.contributors)) return;
+  open.all_announced = true;
+  arrivals_.Note(context_.now - open.first_announced);
 }
 
 void Rounds::AdvanceAll() {
@@ -203,6 +213,7 @@ void Rounds::Repeat(ClusterId to) {
     const ClusterId self = context_.self();
     if (open.announced.Contains(self)) {
       const Contributor& part = open.parts[self];
+      plans_.Tell(to, part.plan);  // a leader that has restarted may not know it
       context_.Send(to, Contribution{id, open.round, part.op, part.weight, part.plan});
     }
     if (to == record->leader) {
@@ -213,7 +224,6 @@ void Rounds::Repeat(ClusterId to) {
         context_.Send(to, Ready{id, open.round});
       }
     }
-      plans_.Tell(to, part.plan);  // a leader that has restarted may not know it
     if (context_.Leader() && open.attempt > 0) {
       context_.Send(to, Cut{id, open.round, open.attempt, open.named});
     }

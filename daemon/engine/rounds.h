@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/engine/arrivals.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/event.h"
 #include "daemon/engine/ledger.h"
@@ -88,6 +89,7 @@ class Rounds {
     std::optional<Attempt> completed;
     Time opened = 0;
     Time first_announced = kNever;
+    bool all_announced = false;  // once, in attempt 0: how long the last one took is known
     // The leader's view.
     ClusterSet gone;             // no trainer stands behind their contribution
     ClusterSet ready;            // their trainer waits with an operation
@@ -105,8 +107,10 @@ class Rounds {
   bool Current(const Open& open, const Epoch& epoch, Lineage lineage, RoundNumber round) const;
   void TakeWords(FragmentId id);
   void TakePart(Open& open, ClusterId from, const Contribution& body);
+  void NoteArrivals(Open& open);
   bool TrainerStands(FragmentId id) const;
   bool OperationWaits(FragmentId id) const;
+  bool TrainerLags(FragmentId id) const;
   void Contribute(FragmentId id);
   void WithdrawIfOrphaned(FragmentId id);
   void ApplyWithdraw(Open& open, ClusterId from, const Withdraw& body);
@@ -127,6 +131,7 @@ class Rounds {
   Context& context_;
   Ledger& ledger_;
   const Plans& plans_;
+  Arrivals arrivals_;
   std::vector<Open> open_;
 };
 

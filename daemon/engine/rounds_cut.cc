@@ -41,9 +41,9 @@ void Rounds::OnWithdraw(ClusterId from, const Header& header, const Withdraw& bo
 
 // Whether the leader should go on with those that are there.
 bool Rounds::CutDue(const Open& open) const {
-  const bool deadline = context_.config.straggler == StragglerPolicy::kDeadline &&
-                        open.first_announced != kNever &&
-                        context_.now - open.first_announced >= context_.config.deadline_grace;
+  const bool deadline =
+      context_.config.straggler == StragglerPolicy::kDeadline && open.first_announced != kNever &&
+      context_.now - open.first_announced >= arrivals_.Grace(context_.config.deadline_grace);
   if (deadline) return true;
   if (!open.withdraw_held) return false;
   // By waiting: everybody else who may count is there.
@@ -140,7 +140,7 @@ Time Rounds::NextDeadline() const {
   if (context_.config.straggler == StragglerPolicy::kDeadline && context_.Leader()) {
     for (const Open& open : open_) {
       if (open.first_announced == kNever || open.completed) continue;
-      const Time due = open.first_announced + context_.config.deadline_grace;
+      const Time due = open.first_announced + arrivals_.Grace(context_.config.deadline_grace);
       if (due > context_.now) next = std::min(next, due);
     }
   }

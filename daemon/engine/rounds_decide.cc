@@ -20,6 +20,7 @@ void Rounds::TryComplete(FragmentId id) {
   if (!open.result || open.result->attempt != open.attempt) return;
   if (open.completed && *open.completed >= open.attempt) return;
   if (open.withdrawn && *open.withdrawn >= open.attempt) return;
+  if (TrainerLags(id)) return;
   SentComplete sent;
   CommitRecord& record = sent.record;
   record.fragment = id;
@@ -40,6 +41,15 @@ void Rounds::TryComplete(FragmentId id) {
   open.completed = open.attempt;
   for (ClusterId to : context_.Others()) SendComplete(id, to);
   CheckVotes(id);
+}
+
+// The trainer stands on a value that this round's would overwrite: it is given the time to take the
+// newer one first. Only a round that went on without it can come to this.
+bool Rounds::TrainerLags(FragmentId id) const {
+  const Standing& standing = ledger_[id];
+  return context_.trainer.present && standing.applied &&
+         *standing.applied < standing.committed.round &&
+         !context_.config.Planted(PlantedFault::kOverwriteBase);
 }
 
 void Rounds::SendComplete(FragmentId id, ClusterId to) {
@@ -210,7 +220,7 @@ void Rounds::DescribeWaiting(FragmentId id) {
       }
     }
     reason = "complete here; outcome known when the others say so";
-  } else if (context_.Active() && HoldsBase(id)) {
+  } else if (context_.Active() && !context_.record().stopped && HoldsBase(id)) {
     awaited = open.contributors - open.announced;
     reason = "awaits contributions";
     if (awaited.Empty()) {
@@ -223,8 +233,13 @@ void Rounds::DescribeWaiting(FragmentId id) {
         context_.HasRecord() ? context_.record().electorate.voters : ClusterSet();
     awaited = voters - alive;
     reason = context_.stopped ? "the run has stopped" : "awaits an agreed membership";
+    if (context_.Active() && context_.record().stopped) {
+      awaited = {};
+      reason = "the run was stopped by its operator";
+    }
   }
-  const bool stalled = !context_.Active() || !(awaited - alive).Empty();
+  const bool stalled =
+      !context_.Active() || context_.record().stopped || !(awaited - alive).Empty();
   ledger_.SetWaiting(id, stalled ? OpState::kStalled : OpState::kPending, awaited, reason);
 }
 

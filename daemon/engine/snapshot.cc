@@ -25,6 +25,10 @@ Phase Core::CurrentPhase(ClusterSet* awaited, std::string* reason) const {
   }
   if (context_.Active() && !context_.Fenced()) {
     const ClusterSet silent = context_.record().members - alive;
+    if (context_.record().stopped) {
+      *reason = "stopped by its operator";
+      return Phase::kHalted;
+    }
     *awaited = silent;
     if (silent.Empty()) return Phase::kActive;
     *reason = "members are not heard";

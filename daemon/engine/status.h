@@ -18,6 +18,7 @@ enum class Phase {
   kChanging,  // a membership is being agreed
   kActive,    // member of an installed epoch
   kStalled,   // no quorum, or the leader is not heard
+  kHalted,    // as kActive, but the operator stopped the run: no rounds
   kStopped,   // after Fatal
 };
 const char* PhaseName(Phase phase);

@@ -16,6 +16,9 @@
 
 namespace causeway::run {
 
+inline constexpr uint32_t kWishStop = 1;  // Report.operator_wish
+inline constexpr uint32_t kWishGoOn = 2;
+
 wan::v1::RunMessage EncodeEnvelope(const std::string& run, const Roster& roster,
                                    const engine::Envelope& envelope);
 

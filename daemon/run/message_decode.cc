@@ -126,6 +126,7 @@ class Decoder {
     out.base = Bases("base", in.base());
     out.lineage_base = Bases("lineage_base", in.lineage_base());
     out.rolled_back = in.rolled_back();
+    out.stopped = in.stopped();
     out.schema = Hash("schema", in.schema());
     out.algorithm = Hash("algorithm", in.algorithm());
     return out;
@@ -154,6 +155,8 @@ class Decoder {
     out.active = in.active();
     out.wants_join = in.wants_join();
     out.leaving = in.leaving();
+    if (in.operator_wish() > kWishGoOn) Fail("report.operator_wish: not known");
+    if (in.operator_wish() != 0) out.stop = in.operator_wish() == kWishStop;
     out.draining = in.draining();
     out.fetching = in.fetching();
     out.parameters = Hash("parameters", in.parameters());

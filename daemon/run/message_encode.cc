@@ -73,6 +73,7 @@ class Encoder {
     for (const e::FragmentBase& base : in.base) Base(base, out->add_base());
     for (const e::FragmentBase& base : in.lineage_base) Base(base, out->add_lineage_base());
     out->set_rolled_back(in.rolled_back);
+    out->set_stopped(in.stopped);
     out->set_schema(Hash(in.schema));
     out->set_algorithm(Hash(in.algorithm));
   }
@@ -85,6 +86,7 @@ class Encoder {
     out->set_active(in.active);
     out->set_wants_join(in.wants_join);
     out->set_leaving(in.leaving);
+    if (in.stop) out->set_operator_wish(*in.stop ? kWishStop : kWishGoOn);
     out->set_draining(in.draining);
     out->set_fetching(in.fetching);
     out->set_parameters(Hash(in.parameters));

@@ -89,8 +89,14 @@ void World::Fault() {
     if (!gateway.trainer().alive || gateway.frozen) return;
     KillTrainer(id);
     Schedule(static_cast<Time>(1 + random_.Below(100)) * kTick, id, TrainerReturns{});
-  } else if (kind < 92) {
+  } else if (kind < 90) {
     if ((profile_ & 2) != 0) ChangeVoters();
+  } else if (kind < 93) {
+    if (!gateway.up() || gateway.frozen) return;
+    const bool stop = random_.Chance(0.5);
+    Say(std::string("the operator of ") + static_cast<char>('A' + id) +
+        (stop ? " stops the run" : " lets the run go on"));
+    Tell(id, engine::StopRequested{stop});
   } else if ((profile_ & 2) != 0 && gateway.up() && !gateway.frozen) {
     const engine::Status status = gateway.engine().Snapshot();
     if (status.record && status.record->electorate.voters.Count() > 2) {

@@ -63,6 +63,8 @@ void Gateway::Boot(Time now, engine::Incarnation incarnation) {
       plane.holds = true;
       plane.state = saved->second.state;
       plane.value = saved->second.value;
+      plane.memory = saved->second.memory;
+      plane.residual_of = saved->second.residual_of;
       start.held.push_back({saved->first, saved->second.state, saved->second.records});
     }
     planes_[id] = std::move(plane);
@@ -75,6 +77,7 @@ void Gateway::Crash(bool disk_lost) {
   engine_.reset();
   frozen = false;
   trainer_.attached = false;
+  for (TrainerFragment& fragment : trainer_.fragments) fragment.base_here = false;
   if (disk_lost) disk_ = Disk();
 }
 
@@ -121,6 +124,7 @@ void Gateway::AttachTrainer(Time now) {
 }
 
 void Gateway::Handle(Time now, const engine::Event& event) {
+  now_ = now;
   engine_->Handle(now, event);
   Perform(now);
 }
@@ -204,8 +208,9 @@ void Gateway::Deliver(FragmentId id) {
   if (!trainer_.alive || !trainer_.attached || !plane.holds || fragment.op) return;
   // Sometimes it goes on from an older value: the engine must exclude that, not confuse it.
   if (fragment.has_base && fragment.computing && random_.Chance(0.3)) return;
-  fragment.has_base = true;
+  fragment.has_base = fragment.base_here = true;
   fragment.base = plane.state;
+  Handle(now_, engine::TrainerApplied{id, plane.state.round});
   if (fragment.computing) return;
   fragment.computing = true;
   world_.AfterCompute(id_, trainer_.session, id);
@@ -213,7 +218,8 @@ void Gateway::Deliver(FragmentId id) {
 
 void Gateway::SaveCheckpoint(FragmentId id) {
   const Plane& plane = planes_[id];
-  disk_.checkpoints[id] = {plane.state, plane.value, engine_->Records(id)};
+  disk_.checkpoints[id] = {plane.state, plane.value, plane.memory, plane.residual_of,
+                           engine_->Records(id)};
 }
 
 }  // namespace causeway::sim

@@ -47,6 +47,8 @@ struct StatePacket {
 struct Checkpoint {
   engine::StateId state;
   Value value = 0;
+  uint64_t memory = 0;  // the residual with it
+  uint64_t residual_of = 0;
   std::vector<engine::CommitRecord> records;
 };
 
@@ -82,6 +84,7 @@ struct TrainerOp {
 struct TrainerFragment {
   bool has_base = false;
   bool computing = false;
+  bool base_here = false;  // the value of `base` lies in the memory of the gateway that runs now
   engine::StateId base;
   std::optional<TrainerOp> op;  // submitted and not answered
 };
@@ -185,6 +188,7 @@ class Gateway {
   void ForgetResidual(Plane& plane);
   void Settle(Plane& plane, engine::OwnPart own, engine::OpId op);
   void Deliver(FragmentId fragment);
+  void CheckSlot(FragmentId fragment, const engine::StateId& state) const;
   void SaveCheckpoint(FragmentId fragment);
   engine::Hash256 StateHash(const Plane& plane) const;
 
@@ -204,6 +208,7 @@ class Gateway {
   bool performing_ = false;
   uint64_t memories_ = 0;
   uint64_t operations_ = 0;
+  Time now_ = 0;
 };
 
 // A cheap 256-bit mix for the simulator's engines. Not for secrets.

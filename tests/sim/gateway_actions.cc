@@ -121,9 +121,20 @@ void Gateway::Settle(Plane& plane, engine::OwnPart own, engine::OpId op) {
   plane.retained.reset();
 }
 
+// The new value takes the place of the one before last, which the trainer may not stand on any
+// more.
+void Gateway::CheckSlot(FragmentId id, const engine::StateId& state) const {
+  const TrainerFragment& fragment = trainer_.fragments[id];
+  if (!trainer_.attached || !fragment.base_here || fragment.base.lineage != state.lineage) return;
+  if (fragment.base.round < state.round - 1) {
+    throw Violation("SLOT: the value that the trainer stands on is overwritten");
+  }
+}
+
 void Gateway::Do(Time now, const engine::Commit& action) {
   const engine::CommitRecord& record = action.record;
   Plane& plane = planes_[record.fragment];
+  CheckSlot(record.fragment, record.state);
   const Plane::Result* result = nullptr;
   for (const Plane::Result& held : plane.results) {
     if (held.reduce.round == record.state.round && held.reduce.epoch == record.epoch &&
@@ -230,7 +241,7 @@ void Gateway::Do(Time, const engine::Fatal& action) {
 }
 
 void Gateway::Do(Time now, const engine::RollbackNeeded&) {
-  if (config_.rollback == engine::RollbackPolicy::kAsk && world_.OperatorApproves()) {
+  if (config_.rollback != engine::RollbackPolicy::kAuto && world_.OperatorApproves()) {
     Handle(now, engine::ApproveRollback{});
   }
 }

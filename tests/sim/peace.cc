@@ -113,6 +113,15 @@ void World::Peace() {
   }
 }
 
+// An operator sees that the run stands still. A wish to stop it may still have been under way.
+void World::LetGoOn() {
+  for (int id = 0; id < clusters_; ++id) {
+    if (!node(id).up() || StatusOf(id).phase != engine::Phase::kHalted) continue;
+    Tell(id, engine::StopRequested{false});
+    return;
+  }
+}
+
 // All voters that are up are members of one active epoch and every member made some rounds since.
 bool World::Whole() {
   std::optional<engine::Record> newest;
@@ -185,6 +194,7 @@ Outcome World::Run() {
     Peace();
     while (!outcome_.blocked) {
       Pass(kProbePeriod);
+      LetGoOn();
       if (Whole()) break;
       if (now_ - peace_at_ <= kPatience) continue;
       // A change of voters that was under way may ask for a cluster that stays down.

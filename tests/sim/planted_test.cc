@@ -24,6 +24,8 @@ const Plant kPlants[] = {
     {engine::PlantedFault::kIgnorePromise, "a record below the promise is accepted"},
     {engine::PlantedFault::kResidualOnExclude, "the residual moves on exclusion"},
     {engine::PlantedFault::kNoIncarnations, "a restarted member is taken for the old one"},
+    {engine::PlantedFault::kStaleResidual, "a residual of another round is kept"},
+    {engine::PlantedFault::kOverwriteBase, "the value that a trainer stands on is overwritten"},
 };
 
 TEST_CASE("every planted bug is found", "[planted]") {

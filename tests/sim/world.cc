@@ -31,10 +31,15 @@ World::World(const WorldOptions& options)
   if (options_.scripted) {
     if (options_.primary >= 0) config.electorate.primary = static_cast<ClusterId>(options_.primary);
     config.rollback = options_.rollback;
+    if (options_.grace > 0) {
+      config.straggler = engine::StragglerPolicy::kDeadline;
+      config.deadline_grace = options_.grace;
+    }
   } else {
     if (random_.Chance(0.5)) config.electorate.primary = 0;
-    config.rollback =
-        random_.Chance(0.7) ? engine::RollbackPolicy::kAuto : engine::RollbackPolicy::kAsk;
+    config.rollback = random_.Chance(0.5)   ? engine::RollbackPolicy::kAuto
+                      : random_.Chance(0.4) ? engine::RollbackPolicy::kAsk
+                                            : engine::RollbackPolicy::kAllHere;
     if (random_.Chance(0.4)) {
       config.straggler = engine::StragglerPolicy::kDeadline;
       config.deadline_grace = static_cast<Time>(20 + random_.Below(100)) * kTick;
@@ -217,7 +222,9 @@ void World::AfterFsync(int id, engine::Incarnation incarnation, const engine::Pe
 }
 
 void World::AfterCompute(int id, uint64_t session, FragmentId fragment) {
-  Schedule(static_cast<Time>(1 + random_.Below(15 * kTick)), id, Computed{session, fragment});
+  const bool slow = id == slow_node || (!options_.scripted && random_.Chance(0.04));
+  const uint64_t longest = slow ? 400 : 15;
+  Schedule(static_cast<Time>(1 + random_.Below(longest * kTick)), id, Computed{session, fragment});
 }
 
 void World::AfterReduce(int id, engine::Incarnation incarnation, const engine::ResultHeld& held) {

@@ -28,6 +28,7 @@ struct WorldOptions {
   int primary = -1;       // scripted only
   int fragments = 0;      // 0: from the seed, 1 to 3
   engine::RollbackPolicy rollback = engine::RollbackPolicy::kAuto;  // scripted only
+  Time grace = 0;  // scripted only: stragglers have a deadline
 #ifdef CAUSEWAY_ENGINE_FAULTS
   std::bitset<static_cast<size_t>(engine::PlantedFault::kCount)> faults;
 #endif
@@ -61,6 +62,8 @@ class World : public Surroundings {
   void Freeze(int node);
   void Thaw(int node);
   void Tell(int node, const engine::Event& event);
+  bool approves = true;  // scripts: rollbacks, when asked
+  int slow_node = -1;    // scripts: whose trainer needs long for its steps
   // Scripts: messages for which this is true are lost.
   std::function<bool(int from, int to, const engine::Message& message)> loses;
   Gateway& node(int id) { return *nodes_[static_cast<size_t>(id)]; }
@@ -84,7 +87,9 @@ class World : public Surroundings {
   bool Holds(int node, int from, const DataPacket& packet) override;
   void Trace(int node, const std::string& text) override;
   bool Tracing() const override { return options_.trace; }
-  bool OperatorApproves() override { return peace_ || options_.scripted || random_.Chance(0.5); }
+  bool OperatorApproves() override {
+    return options_.scripted ? approves : peace_ || random_.Chance(0.5);
+  }
 
  private:
   struct Arrive {
@@ -156,6 +161,7 @@ class World : public Surroundings {
   void Peace();
   bool Recoverable(engine::ClusterSet up) const;
   bool HeldByAnyone() const;
+  void LetGoOn();
   bool Whole();
   std::string WhyNotWhole();
 

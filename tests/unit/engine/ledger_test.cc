@@ -109,6 +109,21 @@ TEST_CASE("a base that is not known any more is a rebase", "[ledger]") {
   }
 }
 
+TEST_CASE("a restored residual lasts until a later round turns out to have counted it",
+          "[ledger]") {
+  Fixture fixture;  // holds round 5, from disk
+  fixture.ledger.Jump(0, {0, 6, Chain(6)}, {fixture.Round(6, {})}, false);
+  REQUIRE(fixture.Taken<AdoptState>().at(0).forward);
+  SECTION("what was sent before the restart counted in the next one") {
+    fixture.ledger.Jump(0, {0, 7, Chain(7)}, {fixture.Round(7, {kOp})}, false);
+    REQUIRE_FALSE(fixture.Taken<AdoptState>().at(0).forward);
+  }
+  SECTION("a record in between is not known") {
+    fixture.ledger.Jump(0, {0, 8, Chain(8)}, {fixture.Round(8, {})}, false);
+    REQUIRE_FALSE(fixture.Taken<AdoptState>().at(0).forward);
+  }
+}
+
 TEST_CASE("a jump forward resolves what was retained from the records", "[ledger]") {
   Fixture fixture;
   fixture.Retain(kOp);

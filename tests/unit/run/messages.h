@@ -39,7 +39,7 @@ inline engine::Record SomeRecord() {
   out.lineage = 5;
   out.base = {{10, HashOf(4)}, {0, HashOf(5)}};
   out.lineage_base = {{9, HashOf(6)}, {0, {}}};
-  out.rolled_back = true;
+  out.rolled_back = out.stopped = true;
   out.schema = HashOf(7);
   out.algorithm = HashOf(8);
   return out;
@@ -50,6 +50,7 @@ inline engine::Report SomeReport() {
   out.promised = {9, 0};
   out.accepted = {8, 1};
   out.blank = false;
+  out.stop = true;
   out.kept_memory = out.installed = out.active = out.wants_join = out.leaving = out.draining = true;
   out.fetching = true;
   out.parameters = HashOf(11);
