@@ -6,6 +6,7 @@
 namespace causeway::observe::event {
 
 inline constexpr std::string_view kDaemonStarting = "daemon.starting";
+inline constexpr std::string_view kGpu = "daemon.gpu";
 inline constexpr std::string_view kDaemonReady = "daemon.ready";
 inline constexpr std::string_view kDaemonDraining = "daemon.draining";
 inline constexpr std::string_view kDaemonStopped = "daemon.stopped";

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/config/derived.h"
+#include "daemon/gpu/choice.h"
+#include "daemon/gpu/open.h"
 #include "daemon/observe/events.h"
 #include "daemon/run/version.h"
 #include "security/tls_observer.h"
@@ -67,8 +69,8 @@ absl::Status Daemon::Open() {
     if (!watched.ok()) return watched;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  for (auto step :
-       {&Daemon::OpenMemory, &Daemon::OpenTransport, &Daemon::OpenRuns, &Daemon::OpenDoors}) {
+  for (auto step : {&Daemon::OpenMemory, &Daemon::OpenGpu, &Daemon::OpenTransport,
+                    &Daemon::OpenRuns, &Daemon::OpenDoors}) {
     if (absl::Status status = (this->*step)(); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -83,6 +85,24 @@ absl::Status Daemon::OpenMemory() {
   metrics_.memory_budget_bytes.With({}).Set(static_cast<double>(bytes));
   metrics_.start_time_seconds.With({}).Set(static_cast<double>(UnixSeconds()));
   metrics_.build_info.With({kVersion, __VERSION__}).Set(1);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::OpenGpu() {
+  static_assert(static_cast<int>(config::Gpu::kRequired) == static_cast<int>(gpu::Use::kRequired));
+  static_assert(static_cast<int>(config::Gpu::kOff) == static_cast<int>(gpu::Use::kOff));
+  absl::StatusOr<std::shared_ptr<memory::Account>> account = budget_->Open("gpu");
+  if (!account.ok()) return account.status();
+  std::vector<compression::CodecSpec> codecs;
+  for (const config::Run& run : config_.runs) {
+    absl::StatusOr<compression::CodecSpec> codec = compression::CodecSpec::Parse(run.codec.kind);
+    if (codec.ok()) codecs.push_back(*codec);
+  }
+  absl::StatusOr<gpu::Choice> choice = gpu::Choose(static_cast<gpu::Use>(config_.gpu), codecs,
+                                                   [&] { return gpu::Open(*account); });
+  if (!choice.ok()) return choice.status();
+  gpu_ = choice->codec;
+  log_->Info(event::kGpu, {{"used", gpu_ != nullptr}}, choice->text);
   return absl::OkStatus();
 }
 

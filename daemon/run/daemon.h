@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/admin/service.h"
 #include "daemon/config/config.h"
+#include "daemon/gpu/gpu_codec.h"
 #include "daemon/loop/loop.h"
 #include "daemon/memory/budget.h"
 #include "daemon/memory/buffer_pool.h"
@@ -51,6 +52,7 @@ class Daemon final : private trainers::TrainerListener,
   Daemon(const config::Config& config, observe::Logger* log);
   absl::Status Open();
   absl::Status OpenMemory();
+  absl::Status OpenGpu();
   absl::Status OpenTransport();
   absl::Status OpenRuns();
   absl::Status OpenDoors();
@@ -107,6 +109,7 @@ class Daemon final : private trainers::TrainerListener,
   observe::Metrics metrics_;
   std::shared_ptr<memory::Budget> budget_;  // shared with accounts that outlive their users
   std::unique_ptr<memory::BufferPool> buffers_;
+  std::shared_ptr<gpu::GpuCodec> gpu_;  // shared with endpoints; null: the CPU does everything
   std::unique_ptr<security::TlsObserver> tls_observer_;
   std::unique_ptr<security::Credentials> credentials_;
   absl::Mutex certificates_mutex_;

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 from gateways import DAEMON, DOMAIN, PATIENCE_S, Pair, authority, command, until
 from trainers import both, join_both, main
@@ -147,6 +148,15 @@ class Identity(unittest.TestCase):
             os.chmod(key, 0o600)  # the remedy is one
             pair.paris.start()
             pair.paris.stop()
+
+    def test_a_gpu_that_is_required_and_not_there(self):
+        with Pair(start=False) as pair:
+            with open(pair.paris.configuration_path, "a") as file:
+                file.write("gpu: required\n")
+            with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):  # as on a machine without one
+                said = self.start_failing(pair.paris, 78)
+            self.assertIn("gpu: required, but there is no usable one: ", said)
+            self.assertIn("gpu: auto", said)
 
     def test_unknown_and_duplicate_keys_in_the_configuration(self):
         with Pair(start=False) as pair:
