@@ -7,6 +7,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -54,6 +55,17 @@ class Latch {
 
 absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
 
+bool BehindRelay(const PeerConfig& peer) { return !peer.relay.empty(); }
+
+// A peer behind a relay is dialled at this process's own entrance to the tunnels.
+TransportConfig WithEntrances(TransportConfig config) {
+  for (size_t i = 0; i < config.peers.size(); ++i) {
+    PeerConfig& peer = config.peers[i];
+    if (BehindRelay(peer)) peer.address = TunnelEntranceTarget(config.incarnation, i);
+  }
+  return config;
+}
+
 absl::Status CheckPeers(const TransportConfig& config) {
   if (config.peers.size() > static_cast<size_t>(kPeersMax)) {
     return Invalid(absl::StrCat("peers: ", config.peers.size(), ", limit ", kPeersMax));
@@ -67,11 +79,26 @@ absl::Status CheckPeers(const TransportConfig& config) {
       return Invalid(
           absl::StrCat("peers: cluster ", peer.cluster, " twice, or this cluster itself"));
     }
-    if (peer.address.empty()) continue;
+    if (!peer.relay.empty() && !peer.address.empty()) {
+      return Invalid(absl::StrCat("peers: cluster ", peer.cluster, " has a relay and an address"));
+    }
+    if (peer.address.empty() && peer.relay.empty()) continue;
     if (peer.credentials == nullptr) {
       return Invalid(
           absl::StrCat("peers: cluster ", peer.cluster, " has an address but no credentials"));
     }
+  }
+  for (const PeerConfig& peer : config.peers) {
+    const auto is_relay = [&](const PeerConfig& other) {
+      return other.cluster == peer.relay && !other.address.empty();
+    };
+    if (!peer.relay.empty() && std::none_of(config.peers.begin(), config.peers.end(), is_relay)) {
+      return Invalid(absl::StrCat("peers: cluster ", peer.cluster, "'s relay ", peer.relay,
+                                  " is no peer with an address"));
+    }
+  }
+  if (config.relay.size() > kRelayPairsMax) {
+    return Invalid(absl::StrCat("relay: ", config.relay.size(), " pairs, limit ", kRelayPairsMax));
   }
   if (config.lanes_total_max < static_cast<int>(config.peers.size())) {
     return Invalid(absl::StrCat("lanes_total_max: ", config.lanes_total_max, " for ",
@@ -116,7 +143,10 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::Create(TransportConfig con
 }
 
 Core::Core(TransportConfig config, memory::BufferPool* pool, TransportListener* listener)
-    : config_(std::move(config)), quota_("causeway"), pool_(pool), listener_(listener) {
+    : config_(WithEntrances(std::move(config))),
+      quota_("causeway"),
+      pool_(pool),
+      listener_(listener) {
   quota_.Resize(QuotaBytes(0));
   for (const PeerConfig& peer : config_.peers) entries_[peer.cluster];
 }
@@ -129,13 +159,22 @@ absl::Status Core::Listen() {
   grpc::ServerBuilder builder;
   const LinkTimes times(config_.peer_timeout);
   ConfigureServer(builder, times.peer_timeout, times.hello_timeout, quota_);
-  builder.AddListeningPort(config_.listen, config_.server_credentials, &port_);
+  if (!config_.listen.empty()) {
+    builder.AddListeningPort(config_.listen, config_.server_credentials, &port_);
+  }
+  const bool tunnels = std::any_of(config_.peers.begin(), config_.peers.end(), BehindRelay);
+  int tunnel_port = 0;
+  if (tunnels) {
+    builder.AddListeningPort(TunnelServerTarget(config_.incarnation), config_.server_credentials,
+                             &tunnel_port);
+  }
   builder.RegisterAsyncGenericService(service_.get());
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   grpc::ServerCompletionQueue* server_queue = queue.get();
   poller_ = std::make_unique<Poller>(std::move(queue));
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port_ == 0) {
+  const bool bound = (config_.listen.empty() || port_ != 0) && (!tunnels || tunnel_port != 0);
+  if (server_ == nullptr || !bound) {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     poller_->Shutdown();
     server_ = nullptr;
@@ -143,10 +182,20 @@ absl::Status Core::Listen() {
                                                ": the address is in use or not of this host"));
   }
   shared_ = std::make_unique<Shared>(config_, *pool_, quota_, *listener_, *poller_);
-  greeter_ = std::make_unique<Greeter>(*shared_, [this](const std::string& cluster) {
+  relay_ = std::make_unique<TunnelRelay>(
+      *shared_, [this](const std::string& to, uint64_t tunnel, const std::string& from) {
+        Entry* entry = Find(to);
+        return entry != nullptr && entry->peer->SendTunnelOffer(tunnel, from);
+      });
+  greeter_ = std::make_unique<Greeter>(*shared_, *relay_, [this](const std::string& cluster) {
     Entry* entry = Find(cluster);
     return entry == nullptr ? nullptr : entry->peer.get();
   });
+  if (tunnels) {
+    tunnels_ = std::make_unique<Tunnels>(*shared_);
+    if (absl::Status opened = tunnels_->Start(); !opened.ok()) return opened;
+    shared_->tunnels = tunnels_.get();
+  }
   acceptor_ =
       std::make_unique<StreamAcceptor>(shared_->streams, *service_, *server_queue, *greeter_);
   return absl::OkStatus();
@@ -154,7 +203,8 @@ absl::Status Core::Listen() {
 
 absl::Status Core::Start() {
   if (started_) return absl::FailedPreconditionError("transport: already started");
-  if (!config_.listen.empty()) {
+  if (!config_.listen.empty() ||
+      std::any_of(config_.peers.begin(), config_.peers.end(), BehindRelay)) {
     if (absl::Status listening = Listen(); !listening.ok()) return listening;
   } else {
     poller_ = std::make_unique<Poller>(std::make_unique<grpc::CompletionQueue>());
@@ -240,6 +290,8 @@ void Core::Stop() {
     shared_->draining = true;
     for (auto& [name, entry] : entries_) entry.peer->Stop();
     if (greeter_ != nullptr) greeter_->Stop();
+    if (tunnels_ != nullptr) tunnels_->End();
+    if (relay_ != nullptr) relay_->End("", absl::CancelledError("this gateway stopped"));
     shared_->streams.CancelAll();
   });
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
@@ -255,6 +307,7 @@ void Core::Stop() {
     if (!empty) absl::SleepFor(kDrainPoll);
   }
   poller_->Shutdown();
+  if (tunnels_ != nullptr) tunnels_->StopWaiter();
   Settle();
   for (auto& [name, entry] : entries_) entry.peer.reset();
   greeter_.reset();
@@ -385,8 +438,9 @@ void Core::ReturnCredit(const std::string& peer, const std::string& run, uint64_
 void Core::Disconnect(const std::string& peer, const absl::Status& reason, absl::Duration pause) {
   Entry* entry = Find(peer);
   if (entry == nullptr || poller_ == nullptr) return;
-  poller_->Post([target = entry->peer.get(), reason, pause] {
+  poller_->Post([this, target = entry->peer.get(), peer, reason, pause] {
     target->Disconnect(reason, MonotonicNow() + pause);
+    if (relay_ != nullptr) relay_->End(peer, reason);
   });
 }
 
@@ -399,6 +453,7 @@ TransportStatus Core::StatusOnPoller() {
     status.streams_refused = greeter_->refused();
     status.streams_pending = greeter_->pending();
   }
+  if (relay_ != nullptr) status.relayed = relay_->Status();
   for (auto& [name, entry] : entries_) status.peers.push_back(entry.peer->Status(now));
   return status;
 }

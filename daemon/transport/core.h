@@ -18,6 +18,8 @@
 #include "daemon/transport/poller.h"
 #include "daemon/transport/shared.h"
 #include "daemon/transport/transport.h"
+#include "daemon/transport/tunnel_relay.h"
+#include "daemon/transport/tunnels.h"
 
 namespace causeway::transport {
 
@@ -68,6 +70,8 @@ class Core final : public Transport {
   std::unique_ptr<grpc::AsyncGenericService> service_;
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<Shared> shared_;
+  std::unique_ptr<TunnelRelay> relay_;
+  std::unique_ptr<Tunnels> tunnels_;  // null: no peer is behind a relay
   std::unique_ptr<Greeter> greeter_;
   std::unique_ptr<StreamAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;

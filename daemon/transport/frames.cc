@@ -46,6 +46,11 @@ grpc::ByteBuffer ToByteBuffer(std::string bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+grpc::ByteBuffer ToByteBuffer(std::string head, std::string rest) {
+  std::array<grpc::Slice, 2> slices = {ToSlice(std::move(head)), ToSlice(std::move(rest))};
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
 grpc::ByteBuffer ToByteBuffer(std::string head, const memory::SharedBuffer& payload) {
   if (payload.size() == 0) return ToByteBuffer(std::move(head));
   std::array<grpc::Slice, 2> slices = {ToSlice(std::move(head)), ToSlice(payload)};

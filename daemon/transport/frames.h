@@ -20,6 +20,7 @@ class RunMessage;
 namespace causeway::transport {
 
 grpc::ByteBuffer ToByteBuffer(std::string bytes);
+grpc::ByteBuffer ToByteBuffer(std::string head, std::string rest);
 // Header and payload as two slices; the payload is referenced, not copied.
 grpc::ByteBuffer ToByteBuffer(std::string head, const memory::SharedBuffer& payload);
 

@@ -14,8 +14,8 @@ namespace causeway::transport {
 // A stream whose hello has not come yet.
 class Greeter::Guest final : public ByteStream::Handler {
  public:
-  Guest(Greeter& greeter, ByteStream* stream, std::string cluster, bool lane)
-      : greeter(greeter), stream(stream), cluster(std::move(cluster)), lane(lane) {}
+  Guest(Greeter& greeter, ByteStream* stream, std::string cluster, std::string method)
+      : greeter(greeter), stream(stream), cluster(std::move(cluster)), method(std::move(method)) {}
 
   void OnRead(const grpc::ByteBuffer& frame) override { greeter.Hello(*this, frame); }
   void OnWritten() override {}
@@ -30,11 +30,11 @@ class Greeter::Guest final : public ByteStream::Handler {
   ByteStream* stream;
   const std::string remote = stream->remote();
   const std::string cluster;  // proven
-  const bool lane;
+  const std::string method;
 };
 
-Greeter::Greeter(Shared& shared, FindPeer find_peer)
-    : shared_(shared), find_peer_(std::move(find_peer)) {}
+Greeter::Greeter(Shared& shared, TunnelRelay& relay, FindPeer find_peer)
+    : shared_(shared), relay_(relay), find_peer_(std::move(find_peer)) {}
 
 Greeter::~Greeter() = default;
 
@@ -58,8 +58,7 @@ void Greeter::OnStream(ByteStream* stream, const std::string& method) {
     Refuse(stream, "", absl::UnavailableError("this gateway is draining"));
     return;
   }
-  const bool lane = method == kLaneMethod;
-  if (!lane && method != kControlMethod) {
+  if (method != kControlMethod && method != kLaneMethod && method != kTunnelMethod) {
     Refuse(stream, "", absl::UnimplementedError("no such method"));
     return;
   }
@@ -79,7 +78,7 @@ void Greeter::OnStream(ByteStream* stream, const std::string& method) {
     Refuse(stream, *cluster, absl::ResourceExhaustedError("too many streams wait for their hello"));
     return;
   }
-  auto guest = std::make_unique<Guest>(*this, stream, std::move(*cluster), lane);
+  auto guest = std::make_unique<Guest>(*this, stream, std::move(*cluster), method);
   stream->SetHandler(guest.get());
   stream->SetDeadline(MonotonicNow() + shared_.times.hello_timeout,
                       absl::DeadlineExceededError("no hello in time"));
@@ -96,7 +95,9 @@ std::unique_ptr<Greeter::Guest> Greeter::Leave(Guest& guest) {
 void Greeter::Hello(Guest& guest, const grpc::ByteBuffer& frame) {
   ByteStream* stream = guest.stream;
   std::unique_ptr<Guest> left = Leave(guest);
-  const absl::Status verdict = guest.lane ? LaneHello(guest, frame) : ControlHello(guest, frame);
+  const absl::Status verdict = guest.method == kLaneMethod     ? LaneHello(guest, frame)
+                               : guest.method == kTunnelMethod ? TunnelHello(guest, frame)
+                                                               : ControlHello(guest, frame);
   if (!verdict.ok()) Refuse(stream, guest.cluster, verdict);
   shared_.Bury(std::move(left));
 }
@@ -125,6 +126,16 @@ absl::Status Greeter::LaneHello(Guest& guest, const grpc::ByteBuffer& frame) {
                                                     ", the lane hello claims another"));
   }
   return find_peer_(guest.cluster)->OfferLane(guest.stream, *hello, MonotonicNow());
+}
+
+absl::Status Greeter::TunnelHello(Guest& guest, const grpc::ByteBuffer& frame) {
+  absl::StatusOr<TunnelHelloFrame> hello = DecodeTunnelHello(frame);
+  if (!hello.ok()) return hello.status();
+  if (hello->cluster != guest.cluster) {
+    return absl::PermissionDeniedError(absl::StrCat("the certificate says cluster ", guest.cluster,
+                                                    ", the tunnel hello claims another"));
+  }
+  return relay_.Admit(guest.stream, *hello, MonotonicNow());
 }
 
 }  // namespace causeway::transport

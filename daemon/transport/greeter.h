@@ -16,6 +16,7 @@
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/peer.h"
 #include "daemon/transport/shared.h"
+#include "daemon/transport/tunnel_relay.h"
 
 namespace causeway::transport {
 
@@ -23,7 +24,7 @@ class Greeter final : public StreamAcceptor::Handler {
  public:
   using FindPeer = std::function<Peer*(const std::string& cluster)>;
 
-  Greeter(Shared& shared, FindPeer find_peer);
+  Greeter(Shared& shared, TunnelRelay& relay, FindPeer find_peer);
   ~Greeter();  // after Stop
   // Ends the streams whose hello has not come. With `draining` set, none follow.
   void Stop();
@@ -40,9 +41,11 @@ class Greeter final : public StreamAcceptor::Handler {
   void Hello(Guest& guest, const grpc::ByteBuffer& frame);
   absl::Status ControlHello(Guest& guest, const grpc::ByteBuffer& frame);
   absl::Status LaneHello(Guest& guest, const grpc::ByteBuffer& frame);
+  absl::Status TunnelHello(Guest& guest, const grpc::ByteBuffer& frame);
   std::unique_ptr<Guest> Leave(Guest& guest);
 
   Shared& shared_;
+  TunnelRelay& relay_;
   const FindPeer find_peer_;
   uint64_t refused_ = 0;
   std::unordered_map<Guest*, std::unique_ptr<Guest>> guests_;

@@ -31,6 +31,12 @@ inline constexpr uint64_t kChunkCreditBytesMin = 1024;
 inline constexpr uint64_t kWindowBytesMin = kChunkBytesMax;
 inline constexpr uint64_t kWindowBytesMax = uint64_t{64} << 30;
 
+// Tunnels through a relay: of one pair of clusters, of one relay, and of one end to one peer.
+inline constexpr int kTunnelsPerPairMax = 2 * (kLanesPerPeerMax + 2);
+inline constexpr int kTunnelsTotalMax = 256;
+inline constexpr size_t kTunnelReadBytesMax = 256 << 10;  // what one frame carries
+inline constexpr size_t kRelayPairsMax = 1024;
+
 // What the kernel may hold unsent of a connection: enough to keep it busy, little enough that
 // chunks wait in our queue, where they can still be ordered and sent over another lane.
 inline constexpr int kUnsentBytesMax = 128 << 10;

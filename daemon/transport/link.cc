@@ -128,6 +128,12 @@ std::optional<grpc::ByteBuffer> Link::NextControlFrame() {
     frame.mutable_lanes()->set_wanted(static_cast<uint32_t>(peer_.lanes.wanted()));
     return EncodeControl(frame);
   }
+  if (!tunnel_offers_.empty()) {
+    frame.mutable_tunnel()->set_tunnel(tunnel_offers_.front().first);
+    frame.mutable_tunnel()->set_from(tunnel_offers_.front().second);
+    tunnel_offers_.pop_front();
+    return EncodeControl(frame);
+  }
   if (!grants_due_.empty()) {
     auto grant = grants_due_.begin();
     frame.mutable_credit()->set_run(grant->first);
@@ -237,6 +243,9 @@ void Link::OnFrame(wan::v1::ControlFrame& frame) {
     case wan::v1::ControlFrame::kLanes:
       OnLaneWish(frame.lanes().wanted());
       return;
+    case wan::v1::ControlFrame::kTunnel:
+      owner_.OnTunnelOffer(frame.tunnel().tunnel(), frame.tunnel().from());
+      return;
     case wan::v1::ControlFrame::kHeartbeat:
       OnHeartbeat(frame.heartbeat(), MonotonicNow());
       return;
@@ -289,6 +298,11 @@ void Link::OnReceived() {
 
 void Link::SendRunMessage(grpc::ByteBuffer frame) {
   run_messages_.push_back(std::move(frame));
+  PumpControl();
+}
+
+void Link::SendTunnelOffer(uint64_t tunnel, const std::string& from) {
+  tunnel_offers_.emplace_back(tunnel, from);
   PumpControl();
 }
 

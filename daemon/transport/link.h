@@ -66,6 +66,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
     // The link is over; `was_up`: OnLinkUp was called. The owner buries the link.
     virtual void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) = 0;
     // Chunks wait for the rate limit until then: PumpLanes, please.
+    // The peer is a relay, and `from` wants to reach this gateway through it.
+    virtual void OnTunnelOffer(uint64_t tunnel, const std::string& from) = 0;
     virtual void OnPaced(absl::Time until) = 0;
     virtual void OnControlSent(size_t bytes) = 0;  // a queued run message left, or was dropped
     virtual void OnChunkAcknowledged(const OutgoingChunk& chunk) = 0;
@@ -102,6 +104,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
 
   // A lane that the peer opened. An error refuses the stream, which is the caller's again.
   absl::Status AdmitLane(ByteStream* stream, const LaneHelloFrame& hello, absl::Time now);
+  void SendTunnelOffer(uint64_t tunnel, const std::string& from);
   void SendLaneWish();  // what the record wants has changed
   void SendRunMessage(grpc::ByteBuffer frame);
   void PumpLanes();
@@ -174,6 +177,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   bool hello_due_ = false;
   bool heartbeat_due_ = false;
   bool lane_wish_due_ = false;
+  std::deque<std::pair<uint64_t, std::string>> tunnel_offers_;  // bounded by the relay's tunnels
   std::map<std::string, uint64_t> grants_due_;  // by run: only the newest total matters
   std::deque<grpc::ByteBuffer> run_messages_;
   absl::Time control_write_at_ = absl::InfiniteFuture();  // of the write outstanding

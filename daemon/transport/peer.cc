@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/tcp_sockets.h"
+#include "daemon/transport/tunnels.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
@@ -83,6 +84,23 @@ void Peer::OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) {
       "the link to cluster ", record_.config.cluster, " was lost: ", reason.message()));
   for (const OutgoingChunk& chunk : lost) Done(chunk, status);
   shared_.Bury(std::move(ended));
+}
+
+bool Peer::SendTunnelOffer(uint64_t tunnel, const std::string& from) {
+  if (link_ == nullptr) return false;
+  link_->SendTunnelOffer(tunnel, from);
+  return true;
+}
+
+void Peer::OnTunnelOffer(uint64_t tunnel, const std::string& from) {
+  const absl::Status taken =
+      shared_.tunnels == nullptr
+          ? absl::PermissionDeniedError("a tunnel is offered, but no peer is behind a relay here")
+          : shared_.tunnels->OnOffer(record_.config.cluster, tunnel, from, MonotonicNow());
+  if (!taken.ok()) {
+    shared_.listener.OnRefused(link_ == nullptr ? "" : link_->info().remote, record_.config.cluster,
+                               taken);
+  }
 }
 
 void Peer::OnPaced(absl::Time until) {
@@ -185,7 +203,13 @@ void Peer::OnTcp(absl::Time now) {
 PeerStatus Peer::Status(absl::Time now) const {
   PeerStatus status = record_.counters;
   status.cluster = record_.config.cluster;
-  status.address = record_.config.address;
+  status.relay = record_.config.relay;
+  if (status.relay.empty()) {
+    status.address = record_.config.address;
+  } else if (link_ == nullptr && shared_.tunnels != nullptr) {
+    const std::string tunnel = shared_.tunnels->LastError(status.cluster);
+    if (!tunnel.empty()) status.last_error = absl::StrCat("relay ", status.relay, ": ", tunnel);
+  }
   status.chunks_queued = record_.queue.chunks();
   status.bytes_queued = record_.queue.bytes();
   if (link_ == nullptr) {

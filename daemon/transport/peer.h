@@ -42,6 +42,7 @@ class Peer final : public Link::Owner {
   void SendChunk(uint64_t link, OutgoingChunk chunk);
   void CancelChunks(const std::function<bool(const ChunkHeader&)>& matches);
   void SetWindow(const std::string& run, uint64_t bytes);
+  bool SendTunnelOffer(uint64_t tunnel, const std::string& from);  // false: no link
   void ReturnCredit(const std::string& run, uint64_t payload_bytes);
   void Disconnect(const absl::Status& reason, absl::Time until);
   void Drain();  // says goodbye once idle
@@ -56,6 +57,7 @@ class Peer final : public Link::Owner {
 
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;
+  void OnTunnelOffer(uint64_t tunnel, const std::string& from) override;
   void OnPaced(absl::Time until) override;
   void OnControlSent(size_t bytes) override;
   void OnChunkAcknowledged(const OutgoingChunk& chunk) override;

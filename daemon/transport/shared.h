@@ -21,6 +21,8 @@
 
 namespace causeway::transport {
 
+class Tunnels;
+
 struct Shared {
   Shared(const TransportConfig& config, memory::BufferPool& pool, grpc::ResourceQuota& quota,
          TransportListener& listener, Poller& poller)
@@ -62,7 +64,8 @@ struct Shared {
   ChannelKeeper channels;  // outlives the streams
   StreamSet streams;
   TcpSnapshot tcp;
-  bool draining = false;  // no new links
+  bool draining = false;       // no new links
+  Tunnels* tunnels = nullptr;  // null: no peer is behind a relay
   std::vector<std::shared_ptr<void>> graveyard;
 };
 

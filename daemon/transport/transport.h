@@ -29,6 +29,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,6 +63,9 @@ struct PeerConfig {
   // For dialling this peer, made once (gRPC 1.51 aborts when credentials options are used twice).
   // Shared with the channels made from it.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // The peer through which this one is reached, where neither can dial the other; empty: directly.
+  // Both ends dial the relay, which forwards the bytes of their connections unread.
+  std::string relay;
   // At most this much to the peer and, by credits given slowly, from it; 0: no limit. Run messages
   // are not counted.
   uint64_t rate_limit_bits = 0;
@@ -75,6 +79,9 @@ struct TransportConfig {
   std::string listen;    // "[::]:7443"; empty: accepts nobody
   std::shared_ptr<grpc::ServerCredentials> server_credentials;
   std::vector<PeerConfig> peers;
+  // Pairs of peers whose connections this gateway forwards, each in order of names.
+  std::vector<std::pair<std::string, std::string>> relay;
+  std::string advertise;  // host:port told to peers; empty: none
   IdentityExtractor identity;
   int lanes = 4;              // per peer; 0: as many as the path needs
   int lanes_total_max = 128;  // over all peers, dialled and accepted, in equal shares
@@ -97,6 +104,7 @@ enum class PeerState { kDown, kConnecting, kUp };
 // A snapshot; counters count since Start.
 struct PeerStatus {
   std::string cluster;
+  std::string relay;  // through which it is reached; empty: directly
   std::string address;
   PeerState state = PeerState::kDown;
   uint64_t incarnation = 0;  // of the peer; 0 while down
@@ -133,8 +141,17 @@ struct PeerStatus {
   uint64_t chunks_without_memory = 0;  // times a lane waited because the pool was full
 };
 
+// Connections of one pair that this gateway forwards.
+struct RelayedPair {
+  std::string first;  // in order of names
+  std::string second;
+  int tunnels = 0;
+  uint64_t bytes = 0;  // both ways, since Start
+};
+
 struct TransportStatus {
-  std::string listening;  // address with the real port; empty: not listening
+  std::vector<RelayedPair> relayed;  // every pair that is allowed
+  std::string listening;             // address with the real port; empty: not listening
   uint64_t streams_refused = 0;
   int streams_pending = 0;  // accepted, hello not yet received
   std::vector<PeerStatus> peers;

@@ -8,6 +8,7 @@
 
 #include "daemon/transport/lane_frame.h"
 #include "daemon/transport/limits.h"
+#include "daemon/transport/tunnel_frame.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
@@ -52,7 +53,7 @@ constexpr uint64_t kLink = 0x0102030405060708;
 
 TEST_CASE("the document's control frames are what protobuf writes") {
   std::map<std::string, std::string> examples = ReadExamples();
-  REQUIRE(examples.size() == 11);  // Plan and LinkReport: tests/unit/run
+  REQUIRE(examples.size() == 14);  // Plan and LinkReport: tests/unit/run
 
   const wan::v1::Hello hello = Control(examples.at("Hello")).hello();
   CHECK(hello.version_min() == kVersionMin);
@@ -113,6 +114,50 @@ TEST_CASE("the document's lane frames are what our code writes and reads") {
   CHECK(message.SerializeAsString() == chunk);
 }
 
+std::string Bytes(const grpc::ByteBuffer& frame) {
+  grpc::Slice slice;
+  REQUIRE(frame.DumpToSingleSlice(&slice).ok());
+  return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
+}
+
+grpc::ByteBuffer Buffer(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+TEST_CASE("the document's tunnel frames are what our code writes and reads") {
+  std::map<std::string, std::string> examples = ReadExamples();
+  const auto offer = Control(examples.at("TunnelOffer")).tunnel();
+  CHECK(offer.tunnel() == kLink);
+  CHECK(offer.from() == "paris");
+  const std::string hello = examples.at("TunnelHello");
+  CHECK(Bytes(EncodeTunnelHello({"paris", "tokyo", 0})) == hello);
+  CHECK(DecodeTunnelHello(Buffer(hello))->to == "tokyo");
+  const std::string data = examples.at("TunnelData");
+  CHECK(Bytes(EncodeTunnelData("sealed")) == data);
+  CHECK(DecodeTunnelData(Buffer(data))->skip == 2);
+}
+
+TEST_CASE("hostile tunnel frames are refused") {
+  CHECK_FALSE(DecodeTunnelHello(Buffer("")).ok());
+  CHECK_FALSE(DecodeTunnelHello(Buffer("\xff\xff")).ok());
+  CHECK_FALSE(DecodeTunnelHello(Buffer(std::string(10'000, 'x'))).ok());
+  CHECK_FALSE(DecodeTunnelHello(EncodeTunnelHello({"paris", "", 0})).ok());
+  CHECK_FALSE(DecodeTunnelHello(EncodeTunnelHello({"paris", "tokyo", 7})).ok());
+  CHECK_FALSE(DecodeTunnelHello(EncodeTunnelHello({"paris", std::string(200, 't'), 0})).ok());
+  CHECK_FALSE(DecodeTunnelHello(EncodeTunnelData("data")).ok());
+  const std::string data = Bytes(EncodeTunnelData(std::string(300, 'd')));
+  CHECK(DecodeTunnelData(Buffer(data)).ok());
+  CHECK(DecodeTunnelData(EncodeTunnelData("")).ok());
+  for (size_t cut : {size_t{1}, size_t{2}, size_t{3}, data.size() - 1}) {
+    CHECK_FALSE(DecodeTunnelData(Buffer(data.substr(0, cut))).ok());
+  }
+  CHECK_FALSE(DecodeTunnelData(Buffer(data + "x")).ok());
+  CHECK_FALSE(DecodeTunnelData(Buffer("")).ok());
+  CHECK_FALSE(DecodeTunnelData(Buffer(std::string(12, '\xff'))).ok());
+  CHECK_FALSE(DecodeTunnelData(Buffer("\x12" + std::string(12, '\xff'))).ok());
+}
+
 TEST_CASE("the document's limits are the code's") {
   CHECK(kControlFrameBytesMax == 1 << 20);
   CHECK(kChunkBytesMax == 2 << 20);
@@ -127,6 +172,8 @@ TEST_CASE("the document's limits are the code's") {
   CHECK(kChunkCreditBytesMin == 1024);
   CHECK(kPendingStreamsMax == 256);
   CHECK(kStreamsPerConnectionMax == 8);
+  CHECK(kTunnelsPerPairMax == 68);
+  CHECK(kTunnelsTotalMax == 256);
 }
 
 }  // namespace
