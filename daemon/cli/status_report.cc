@@ -24,6 +24,11 @@ using config::FormatSizeBytes;
 
 std::string Bytes(uint64_t bytes) { return FormatSizeBytes(static_cast<int64_t>(bytes)); }
 
+template <typename Map>
+auto Sorted(const Map& map) {
+  return std::map(map.begin(), map.end());
+}
+
 template <typename Words>
 std::string List(const Words& words) {
   return words.empty() ? "-" : absl::StrJoin(words, ", ");
@@ -100,6 +105,26 @@ std::string Fragments(const RunStatus& run) {
   return table.empty() ? "" : table.Format();
 }
 
+// How contributions go, who owns what, and why.
+std::string Plan(const admin::v1::PlanStatus& plan) {
+  if (plan.codec().empty()) return "";
+  std::string text = absl::StrCat("plan: ", plan.codec(), ", ", plan.route());
+  const char* separator = " (";
+  for (const auto& [cluster, share] : Sorted(plan.shares())) {
+    absl::StrAppend(&text, std::exchange(separator, ", "), cluster,
+                    absl::StrFormat(" %.3g%%", share * 100));
+  }
+  if (!plan.shares().empty()) absl::StrAppend(&text, ")");
+  for (const auto& [cluster, codec] : Sorted(plan.codecs())) {
+    absl::StrAppend(&text, "; ", cluster, " ", codec);
+  }
+  absl::StrAppend(&text, " since round ", plan.since_round(), ": ", plan.why());
+  if (!plan.now().empty() && plan.now() != plan.why()) {
+    absl::StrAppend(&text, "; now ", plan.now());
+  }
+  return absl::StrCat("  ", Printable(text), "\n");
+}
+
 std::string Run(const RunStatus& run) {
   std::string text = absl::StrCat("run ", run.name(), ": ", run.state());
   if (!run.detail().empty()) absl::StrAppend(&text, " (", run.detail(), ")");
@@ -117,7 +142,7 @@ std::string Run(const RunStatus& run) {
   if (run.residual_lost()) {
     absl::StrAppend(&text, "  this gateway restarted: its error feedback began again at zero\n");
   }
-  return text + Fragments(run);
+  return text + Plan(run.plan()) + Fragments(run);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ std::string Hint(const std::string& kind) {
   for (const std::string& name : names) {
     if (name == word) return "";
   }
+  names.emplace_back("auto");
   return DidYouMean(word, names);
 }
 
@@ -40,7 +41,7 @@ absl::StatusOr<Codec> CheckCodec(const std::string& kind, std::optional<bool> er
                             traits.error_bound == 0 ? "nothing" : "too little",
                             ", and costs 4 bytes a parameter");
   }
-  return Codec{spec->ToString(), spec->error_feedback};
+  return Codec{spec->ToString(), spec->error_feedback, {}};
 }
 
 }  // namespace causeway::config

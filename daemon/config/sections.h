@@ -42,6 +42,9 @@ inline const Node& EmptyMap() {
   return *node;
 }
 
+// The run's `codec` and `route`.
+void ReadCodec(MapReader& run_reader, const std::string& path, Findings& findings, Codec* codec);
+void ReadRoute(MapReader& run_reader, Route* route);
 // The canonical text of a codec; the message of a failure reads after "codec.kind: ".
 absl::StatusOr<Codec> CheckCodec(const std::string& kind, std::optional<bool> error_feedback,
                                  std::string* warning);

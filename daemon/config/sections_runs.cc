@@ -168,26 +168,6 @@ void ReadAlgorithm(MapReader& run_reader, const std::string& path, Findings& fin
   CheckSteps(reader, *algorithm);
 }
 
-void ReadCodec(MapReader& run_reader, const std::string& path, Findings& findings, Codec* codec) {
-  const Node* node = run_reader.TakeMap("codec");
-  if (node == nullptr) return;
-  MapReader reader(*node, path + ".codec", "runs[].codec", findings);
-  std::string kind;
-  bool feedback = false;
-  reader.String("kind", &kind);
-  reader.Bool("error_feedback", &feedback);
-  if (kind.empty()) return;
-  std::string warning;
-  const absl::StatusOr<Codec> checked = CheckCodec(
-      kind, reader.Has("error_feedback") ? std::optional(feedback) : std::nullopt, &warning);
-  if (!checked.ok()) {
-    reader.Error("kind", std::string(checked.status().message()));
-    return;
-  }
-  if (!warning.empty()) reader.Warning("error_feedback", warning);
-  *codec = *checked;
-}
-
 void ReadRun(const Node& item, const std::string& path, const Context& context,
              std::map<std::string, int>* lines, Config* config) {
   const Node* map = MapEntry(item, path, context.findings);
@@ -210,6 +190,7 @@ void ReadRun(const Node& item, const std::string& path, const Context& context,
   reader.DurationMs("wait_timeout", 0, kWaitTimeoutMsMax, &run.wait_timeout_ms);
   ReadAlgorithm(reader, path, context.findings, &run.algorithm);
   ReadCodec(reader, path, context.findings, &run.codec);
+  ReadRoute(reader, &run.route);
   config->runs.push_back(std::move(run));
 }
 

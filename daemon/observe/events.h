@@ -30,6 +30,7 @@ inline constexpr std::string_view kRunFinished = "run.finished";
 inline constexpr std::string_view kRunForgotten = "run.forgotten";
 inline constexpr std::string_view kRunResidualLost = "run.residual-lost";
 inline constexpr std::string_view kEpochInstalled = "run.epoch-installed";
+inline constexpr std::string_view kPlan = "run.plan";
 inline constexpr std::string_view kRoundCommitted = "round.committed";
 inline constexpr std::string_view kRoundAborted = "round.aborted";
 inline constexpr std::string_view kStateFetched = "state.fetched";

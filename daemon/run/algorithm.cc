@@ -78,6 +78,32 @@ compression::CodecSpec CodecOf(const config::Codec& codec) {
   return *spec;
 }
 
+std::vector<compression::CodecSpec> LadderOf(const config::Codec& codec) {
+  if (codec.ladder.empty()) return {CodecOf(codec)};
+  std::vector<compression::CodecSpec> ladder;
+  for (const std::string& rung : codec.ladder) {
+    ladder.push_back(compression::CodecSpec::Parse(rung).value());
+  }
+  return ladder;
+}
+
+std::string CodecText(const config::Codec& codec) {
+  if (codec.ladder.empty()) return CodecOf(codec).ToString();
+  return absl::StrCat("auto from ", codec.ladder.front(), " to ", codec.ladder.back());
+}
+
+const char* RouteName(config::Route route) {
+  switch (route) {
+    case config::Route::kAuto:
+      return "auto";
+    case config::Route::kDirect:
+      return "direct";
+    case config::Route::kOwner:
+      return "owner";
+  }
+  return "unknown";
+}
+
 std::vector<std::string> AlgorithmLines(const config::Run& run) {
   const config::Algorithm& a = run.algorithm;
   std::vector<std::string> out;
@@ -90,7 +116,8 @@ std::vector<std::string> AlgorithmLines(const config::Run& run) {
   out.push_back(absl::StrCat("algorithm.local_steps = ", a.local_steps));
   out.push_back(absl::StrCat("algorithm.fragments = ", a.fragments));
   out.push_back(absl::StrCat("algorithm.delay = ", a.delay ? absl::StrCat(*a.delay) : "auto"));
-  out.push_back(absl::StrCat("codec = ", CodecOf(run.codec).ToString()));
+  out.push_back(absl::StrCat("codec = ", CodecText(run.codec)));
+  out.push_back(absl::StrCat("route = ", RouteName(run.route)));
   return out;
 }
 

@@ -20,6 +20,11 @@ outer::RuleSpec RuleOf(const config::Algorithm& algorithm);
 
 // The configured codec; the parser has checked that it is one.
 compression::CodecSpec CodecOf(const config::Codec& codec);
+// What the planner may choose from, least lossy first; the configured one alone unless `auto`.
+std::vector<compression::CodecSpec> LadderOf(const config::Codec& codec);
+// "int4:b64:ef", or "auto from fp32:ef to int4:b64:ef".
+std::string CodecText(const config::Codec& codec);
+const char* RouteName(config::Route route);
 
 // "key = value" lines in a fixed order: every setting that must be equal on all clusters.
 std::vector<std::string> AlgorithmLines(const config::Run& run);

@@ -305,6 +305,7 @@ void Daemon::Tick() {
     metrics_.memory_used_bytes.With({usage.name}).Set(static_cast<double>(usage.used_bytes));
   }
   metrics_.log_lines_dropped.With({}).RaiseTo(static_cast<double>(log_->lines_dropped()));
+  for (std::unique_ptr<Run>& run : runs_) run->Tick();
   if (!draining_) notifier_.Status(StatusLine());
   loop_->After(kTickUs, [this] { Tick(); });
 }

@@ -285,11 +285,6 @@ void Run::Do(const engine::RollbackNeeded& action) {
                      stall_reason_);
 }
 
-void Run::Do(const engine::PlanKnown& action) {
-  planning_.OnPlanKnown(action.plan);
-  around_.log->Debug("run.plan", {{"run", name()}, {"plan", action.plan.id}}, "plan known");
-}
-
 void Run::Do(const engine::Note& action) {
   around_.log->Debug("run.engine", {{"run", name()}}, action.text);
 }
@@ -321,6 +316,7 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
   exchange_->state(record.fragment).SetCommitted(record.state);
   adopted_[record.fragment] = true;
   const bool excluded = report.own == engine::OwnPart::kExcluded;
+  double exchange_s = 0;
   (excluded ? rounds_excluded_ : rounds_committed_) += 1;
   around_.metrics->rounds.With({name(), excluded ? "excluded" : "committed"}).Add(1);
   if (trainer_) {
@@ -330,7 +326,8 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
       op.participants = static_cast<uint32_t>(record.contributors.size());
       op.nonfinite = report.nonfinite;
       op.exchange_us = static_cast<uint64_t>(loop::Now() - op.submitted_us);
-      last_round_s_[record.fragment] = static_cast<double>(op.exchange_us) / 1e6;
+      exchange_s = static_cast<double>(op.exchange_us) / 1e6;
+      last_round_s_[record.fragment] = exchange_s;
       around_.metrics->round_duration_seconds.With({name(), "total"})
           .Observe(last_round_s_[record.fragment]);
     }
@@ -343,6 +340,8 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
                      excluded ? "committed without this cluster" : "committed");
   Deliver(record.fragment);
   MaybeReady();
+  planning_.OnCommitted(record.state.round, exchange_s);
+  TellLeader();
 }
 
 void Run::OnContributionFailed(engine::OpId op, engine::FragmentId fragment,

@@ -30,6 +30,7 @@
 #include "daemon/trainers/service.h"
 
 namespace causeway::admin::v1 {
+class PlanStatus;
 class RunStatus;
 }  // namespace causeway::admin::v1
 
@@ -67,6 +68,8 @@ class Run final : private exchange::ExchangeListener {
   void OnChunkDone(const std::string& cluster, const transport::ChunkHeader& header,
                    const absl::Status& status);
   void OnProgress(const std::string& cluster);
+
+  void Tick();  // about once a second
 
   // ---- operators
   void FillStatus(admin::v1::RunStatus* out) const;
@@ -132,6 +135,13 @@ class Run final : private exchange::ExchangeListener {
   std::vector<int64_t> CommittedRounds() const;
   bool Committing() const;
   uint64_t HoldValues();
+
+  // ---- plans (run_plans.cc)
+  void TellLeader();
+  void OnLinkReport(engine::ClusterId from, const wan::v1::LinkReport& message);
+  void ProposePlan();
+  std::string SharesText(const planning::Plan& plan) const;
+  void FillPlan(admin::v1::PlanStatus* out) const;
 
   // ---- differences (run_differences.cc)
   void SendSchemaDetail(engine::ClusterId to);

@@ -185,7 +185,12 @@ uint64_t Run::WindowBytes() const {
   uint64_t round = 0;
   for (uint32_t f = 0; f < layout_->fragments().size(); ++f) {
     for (uint32_t c = 0; c < layout_->fragments()[f].chunks; ++c) {
-      round += endpoint_->EncodedSizeMax(f, c);
+      size_t largest = 0;
+      for (const compression::CodecSpec& codec : planning_.codecs()) {
+        largest = std::max(largest,
+                           compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
+      }
+      round += largest;
     }
   }
   const uint64_t share = static_cast<uint64_t>(around_.config->memory_bytes) / 4 /
@@ -203,7 +208,7 @@ trainers::Terms Run::TermsOf() const {
   out.wait_timeout_ms = static_cast<uint64_t>(config_.wait_timeout_ms);
   out.peer_timeout_ms = static_cast<uint64_t>(around_.config->peer_timeout_ms);
   out.rule = RuleName(config_.algorithm.rule);
-  out.codec = CodecOf(config_.codec).ToString().substr(0, 31);
+  out.codec = CodecText(config_.codec).substr(0, 31);
   return out;
 }
 

@@ -68,6 +68,9 @@ void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& me
           .SendAgain(from, request.round(), {request.indices().begin(), request.indices().end()});
       return;
     }
+    case Body::kLinkReport:
+      OnLinkReport(from, message.link_report());
+      return;
     case Body::kStateRequest:
       if (message.state_request().fragment() >= fragments) return;
       exchange_->state(message.state_request().fragment())

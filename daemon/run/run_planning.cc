@@ -1,44 +1,158 @@
-// See run_planning.h.
+// Reports go to the leader alone, after every round, so a plan is made once all members have told
+// what that round was like.
 #include "daemon/run/run_planning.h"
 
+#include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "daemon/run/algorithm.h"
 
 namespace causeway::run {
 namespace {
 
+constexpr int64_t kTellAnywayUs = 2'000'000;
+// The middle one of so many counts: evaluating or saving now and then does not look like training.
+constexpr size_t kPacesKept = 5;
+
 planning::Plan Configured(const config::Run& config) {
   planning::Plan plan;
   plan.codec = CodecOf(config.codec);
-  plan.reason = "as configured";
+  plan.reason = config.codec.ladder.empty() ? "as configured" : "to begin with";
   return plan;
 }
 
 PlanBounds BoundsOf(const config::Run& config) {
   PlanBounds bounds;
-  bounds.codecs = {CodecOf(config.codec)};
+  bounds.codecs = LadderOf(config.codec);
+  bounds.direct = config.route != config::Route::kOwner;
+  bounds.owner = config.route != config::Route::kDirect;
   return bounds;
+}
+
+planning::PlannerRules RulesOf(const config::Run& config, const Roster& roster) {
+  const PlanBounds bounds = BoundsOf(config);
+  planning::PlannerRules rules;
+  rules.ladder = bounds.codecs;
+  rules.direct = bounds.direct;
+  rules.owner = bounds.owner;
+  rules.pace.local_steps = config.algorithm.local_steps;
+  rules.pace.fragments = config.algorithm.fragments;
+  rules.pace.delay = config.algorithm.round_late ? std::optional(config.algorithm.local_steps)
+                                                 : config.algorithm.delay;
+  rules.names = roster.Names(engine::ClusterSet::FirstOf(roster.size()));
+  return rules;
+}
+
+double Middle(std::deque<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 }  // namespace
 
 RunPlanning::RunPlanning(const config::Run& config, const Roster& roster)
-    : roster_(roster),
+    : config_(config),
+      roster_(roster),
       configured_(Configured(config)),
       bounds_(BoundsOf(config)),
-      book_(configured_) {}
+      book_(configured_) {
+  Reset();
+}
+
+void RunPlanning::Reset() {
+  book_ = planning::PlanBook(configured_);
+  newest_id_ = 0;
+  newest_from_ = 0;
+  planner_ = std::make_unique<planning::Planner>(RulesOf(config_, roster_), configured_);
+  computing_.clear();
+  exchange_seconds_ = 0;
+  round_ = 0;
+  told_ = true;
+  reports_.clear();
+}
 
 absl::Status RunPlanning::Check(const engine::Plan& plan) const {
   return DecodePlan(roster_, bounds_, plan.body).status();
 }
 
-void RunPlanning::OnPlanKnown(const engine::Plan& plan) {
+bool RunPlanning::OnPlanKnown(const engine::Plan& plan) {
   absl::StatusOr<planning::Plan> decoded = DecodePlan(roster_, bounds_, plan.body);
   assert(decoded.ok() && "Check lets no other reach the engine");
-  book_.Add(plan.id, *std::move(decoded));
+  book_.Add(plan.id, *decoded);
+  if (plan.id < newest_id_) return false;
+  newest_id_ = plan.id;
+  newest_from_ = plan.from_round;
+  planner_->SetCurrent(*decoded, plan.from_round);
+  return true;
 }
 
-void RunPlanning::Reset() { book_ = planning::PlanBook(configured_); }
+// ---------------------------------------------------------------- measured here
+
+void RunPlanning::OnApplied(uint32_t rank, uint32_t computing_us) {
+  if (computing_us == 0) return;
+  std::deque<double>& paces = computing_[rank];
+  paces.push_back(computing_us / 1e6);
+  if (paces.size() > kPacesKept) paces.pop_front();
+}
+
+void RunPlanning::OnCommitted(engine::RoundNumber round, double exchange_seconds) {
+  if (round <= round_) return;  // another fragment was first
+  round_ = round;
+  exchange_seconds_ = exchange_seconds;
+  told_ = false;
+}
+
+planning::MemberReport RunPlanning::Measure(const std::vector<transport::PeerRates>& rates) const {
+  planning::MemberReport report;
+  for (const transport::PeerRates& peer : rates) {
+    const std::optional<engine::ClusterId> id = roster_.Find(peer.cluster);
+    if (!id || !peer.up) continue;
+    report.links[*id] = {peer.send.bytes_per_s, peer.receive.bytes_per_s,
+                         absl::ToDoubleSeconds(peer.rtt)};
+  }
+  double computing = 0;  // of the slowest rank
+  for (const auto& [rank, paces] : computing_) computing = std::max(computing, Middle(paces));
+  report.step_seconds = computing / std::max(1u, config_.algorithm.local_steps);
+  report.exchange_seconds = exchange_seconds_;
+  report.round = round_;
+  return report;
+}
+
+bool RunPlanning::ReportDue(int64_t now_us) const {
+  return !planner_->Idle() && (!told_ || now_us - told_us_ >= kTellAnywayUs);
+}
+
+void RunPlanning::Reported(int64_t now_us) {
+  told_ = true;
+  told_us_ = now_us;
+}
+
+// ---------------------------------------------------------------- leading
+
+void RunPlanning::TakeReport(engine::ClusterId from, planning::MemberReport report) {
+  reports_[from] = std::move(report);
+}
+
+bool RunPlanning::EverybodyTold(const engine::ClusterSet& members) const {
+  for (engine::ClusterId member : members) {
+    const auto report = reports_.find(member);
+    if (report == reports_.end() || report->second.round < round_) return false;
+  }
+  return true;
+}
+
+std::optional<engine::ProposePlan> RunPlanning::Propose(const engine::ClusterSet& members,
+                                                        uint64_t elements) {
+  if (planner_->Idle() || round_ == 0 || !EverybodyTold(members)) return std::nullopt;
+  planning::Situation situation;
+  situation.round = round_;
+  situation.members = members;
+  situation.elements = elements;
+  situation.reports = reports_;
+  const std::optional<planning::Plan> plan = planner_->Consider(situation);
+  if (!plan) return std::nullopt;
+  return engine::ProposePlan{round_ + 1, EncodePlan(roster_, *plan)};
+}
 
 }  // namespace causeway::run

@@ -27,7 +27,7 @@ const char* StateOf(engine::Phase phase) {
 void Run::FillStatus(admin::v1::RunStatus* out) const {
   out->set_name(name());
   out->set_rule(RuleName(config_.algorithm.rule));
-  out->set_codec(CodecOf(config_.codec).ToString());
+  out->set_codec(CodecText(config_.codec));
   out->set_local_steps(config_.algorithm.local_steps);
   out->set_trainers(trainer_ ? 1 : 0);
   out->set_rounds_committed(rounds_committed_);
@@ -51,6 +51,7 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
     }
   }
   for (const std::string& cluster : roster_.Names(status.awaited)) out->add_awaited(cluster);
+  FillPlan(out->mutable_plan());
   if (!exchange_) return;
   out->set_elements(layout_->elements());
   for (engine::FragmentId f = 0; f < exchange_->size(); ++f) {
