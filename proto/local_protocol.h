@@ -252,7 +252,7 @@ static_assert(sizeof(OpState) == 352);
 struct Applied {
   Header header;
   uint32_t fragment;
-  uint32_t zero;
+  uint32_t computing_us;  // since the trainer last applied this fragment, without waiting; 0: unknown
   int64_t round;
 };
 static_assert(sizeof(Applied) == 48);

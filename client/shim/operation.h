@@ -3,6 +3,7 @@
 // Plain data, owned by a Session and guarded by its lock.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -68,6 +69,9 @@ struct Progress {
   int64_t told_round = -1;        // of the last Applied that this session of the gateway got
   bool stale = false;             // the gateway holds another value than the base: REBASE
   uint64_t op = 0;                // unapplied operation, or 0
+  // Where the time for the next Applied's computing_us begins; the clock's start: nowhere yet.
+  std::chrono::steady_clock::time_point computing_since{};
+  std::chrono::steady_clock::duration waited_then{};
   std::shared_ptr<Areas> base;    // holds the value of base_round
   std::shared_ptr<Areas> newest;  // holds the value of newest_round
 };

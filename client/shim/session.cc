@@ -76,6 +76,14 @@ Deadline Session::DeadlineOf(int64_t timeout_ms) const {
 }
 
 Status Session::Await(Lock& lock, const Deadline& deadline, const std::function<bool()>& done) {
+  const Clock::time_point entered = Clock::now();
+  Status status = AwaitUncounted(lock, deadline, done);
+  waited_ += Clock::now() - entered;
+  return status;
+}
+
+Status Session::AwaitUncounted(Lock& lock, const Deadline& deadline,
+                               const std::function<bool()>& done) {
   for (;;) {
     Pump();
     if (done()) return Status();

@@ -85,6 +85,7 @@ class Session {
   // Pumps and waits until `done`; GATEWAY_LOST once for each loss, TIMEOUT, INTERRUPTED, or what
   // ended the session.
   Status Await(Lock& lock, const Deadline& deadline, const std::function<bool()>& done);
+  Status AwaitUncounted(Lock& lock, const Deadline& deadline, const std::function<bool()>& done);
   Deadline DeadlineOf(int64_t timeout_ms) const;
   Status Lost() const;  // GATEWAY_LOST with the reason
   bool running() const { return phase_ == Phase::kUp && ready_step_ == Step::kDone; }
@@ -134,6 +135,7 @@ class Session {
   void OnUnknown(Operation& operation);
   void Resubmit(Operation& operation);
   void TellApplied();
+  uint32_t TakeComputing(Progress& progress) const;
 
   // Sending. False: the connection is lost now.
   local::Header Head(local::Type type, uint32_t size);
@@ -149,6 +151,7 @@ class Session {
   mutable std::mutex mutex_;
 
   Waiting waiting_;
+  Clock::duration waited_{};  // in Await, by all threads
   Connection connection_;
   Phase phase_ = Phase::kDown;
   bool opened_ = false;  // a first Welcome came: from now on losses are mended

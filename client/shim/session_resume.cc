@@ -237,6 +237,17 @@ void Session::Resubmit(Operation& operation) {
   SendSubmit(operation);
 }
 
+// Time outside of waits since the last call for this fragment, in microseconds.
+uint32_t Session::TakeComputing(Progress& progress) const {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration waited = waited_ - std::exchange(progress.waited_then, waited_);
+  const Clock::time_point since = std::exchange(progress.computing_since, now);
+  if (since == Clock::time_point{}) return 0;
+  const auto us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now - since - waited).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(us, 0, UINT32_MAX));
+}
+
 void Session::TellApplied() {
   for (uint32_t fragment = 0; fragment < progress_.size(); ++fragment) {
     Progress& progress = progress_[fragment];
@@ -246,6 +257,7 @@ void Session::TellApplied() {
     local::Applied message{};
     message.fragment = fragment;
     message.round = progress.base_round;
+    message.computing_us = TakeComputing(progress);
     if (!Send(message, local::Type::kApplied)) return;
     progress.told_round = progress.base_round;
   }

@@ -74,7 +74,7 @@ class Daemon final : private trainers::TrainerListener,
               schema::Schema schema) override;
   void OnOffer(trainers::Session& session, uint64_t sequence) override;
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) override;
-  void OnApplied(trainers::Session& session, uint32_t fragment, int64_t round) override;
+  void OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) override;
   void OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op) override;
   void OnQuery(trainers::Session& session, uint64_t sequence, uint64_t op_session,
                uint64_t op) override;

@@ -62,8 +62,8 @@ void Daemon::OnOffer(trainers::Session& session, uint64_t sequence) {
 void Daemon::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) {
   FindRun(session.run())->OnSubmit(session, request);
 }
-void Daemon::OnApplied(trainers::Session& session, uint32_t fragment, int64_t round) {
-  FindRun(session.run())->OnApplied(session, fragment, round);
+void Daemon::OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) {
+  FindRun(session.run())->OnApplied(session, request);
 }
 void Daemon::OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op) {
   FindRun(session.run())->OnAbandon(session, sequence, op);

@@ -51,7 +51,7 @@ class Run final : private exchange::ExchangeListener {
               schema::Schema schema);
   void OnOffer(trainers::Session& session, uint64_t sequence);
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request);
-  void OnApplied(trainers::Session& session, uint32_t fragment, int64_t round);
+  void OnApplied(trainers::Session& session, const trainers::AppliedRequest& request);
   void OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op);
   void OnQuery(trainers::Session& session, uint64_t sequence, uint64_t op_session, uint64_t op);
   void OnAwait(trainers::Session& session, uint64_t sequence, uint64_t op);

@@ -351,6 +351,7 @@ void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::str
   const bool announced = trainer_->announced;
   const uint64_t id = trainer_->session;
   trainer_.reset();
+  planning_.OnTrainerGone();
   if (refused_ && refused_->session == id) refused_.reset();
   around_.metrics->trainers_attached.With({name()}).Set(0);
   around_.log->Info(left ? event::kRunFinished : event::kTrainerGone,

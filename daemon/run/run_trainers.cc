@@ -143,8 +143,9 @@ void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged*
   trainer->SendOpState(answers, out);
 }
 
-void Run::OnApplied(trainers::Session&, uint32_t fragment, int64_t) {
-  auto it = trainer_->ops.find(fragment);
+void Run::OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) {
+  planning_.OnApplied(session.rank(), request.computing_us);
+  auto it = trainer_->ops.find(request.fragment);
   if (it != trainer_->ops.end() && it->second.reported) trainer_->ops.erase(it);
 }
 

@@ -123,7 +123,6 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
 }
 
 absl::StatusOr<Request> Read(const local::Applied& m) {
-  if (m.zero != 0) return Refuse("Applied: padding is not zero");
   if (m.fragment >= local::kFragmentsMax) {
     return Refuse(
         absl::StrCat("Applied: fragment ", m.fragment, " is not below ", local::kFragmentsMax));
@@ -132,6 +131,7 @@ absl::StatusOr<Request> Read(const local::Applied& m) {
   AppliedRequest request;
   request.fragment = m.fragment;
   request.round = m.round;
+  request.computing_us = m.computing_us;
   return request;
 }
 

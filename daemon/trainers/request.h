@@ -56,6 +56,7 @@ struct AppliedRequest {
   uint64_t sequence = 0;
   uint32_t fragment = 0;
   int64_t round = 0;
+  uint32_t computing_us = 0;  // since the fragment was last applied, without waiting; 0: unknown
 };
 
 struct AbandonRequest {

@@ -60,7 +60,7 @@ class TrainerListener {
   virtual void OnOffer(Session& session, uint64_t sequence) = 0;
   // The slice lies inside the fragment.
   virtual void OnSubmit(Session& session, const SubmitRequest& request) = 0;
-  virtual void OnApplied(Session& session, uint32_t fragment, int64_t round) = 0;
+  virtual void OnApplied(Session& session, const AppliedRequest& request) = 0;
   virtual void OnAbandon(Session& session, uint64_t sequence, uint64_t op) = 0;
   // `op_session` may be an earlier session's.
   virtual void OnQuery(Session& session, uint64_t sequence, uint64_t op_session, uint64_t op) = 0;

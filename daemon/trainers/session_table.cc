@@ -252,7 +252,7 @@ absl::Status SessionTable::HandleInSession(Session& session, const Request& requ
                                                      " of ", session.layout_->fragments().size(),
                                                      " is not there"));
     }
-    listener_.OnApplied(session, applied->fragment, applied->round);
+    listener_.OnApplied(session, *applied);
     return absl::OkStatus();
   }
   listener_.OnFinish(session, SequenceOf(request));

@@ -64,8 +64,8 @@ class Recorder : public trainers::TrainerListener {
     report.awaited = std::string(1000, 'x');
     session.SendOpState(0, report);
   }
-  void OnApplied(trainers::Session& session, uint32_t fragment, int64_t round) override {
-    Add(absl::StrCat("applied ", session.rank(), " ", fragment, " ", round));
+  void OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) override {
+    Add(absl::StrCat("applied ", session.rank(), " ", request.fragment, " ", request.round));
   }
   void OnAbandon(trainers::Session& session, uint64_t, uint64_t op) override {
     Add(absl::StrCat("abandon ", session.rank(), " ", op));

@@ -95,6 +95,7 @@ TEST_CASE("requests of the document are parsed to what the document says") {
   parse("Offer");
   const auto applied = std::get<AppliedRequest>(parse("Applied"));
   CHECK(applied.round == 5);
+  CHECK(applied.computing_us == 1'000'000);
   const auto submit = std::get<SubmitRequest>(parse("Submit"));
   CHECK(submit.op == 1);
   CHECK(submit.base_round == 5);
