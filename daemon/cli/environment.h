@@ -25,6 +25,7 @@ struct Environment {
 void AddCheckConfigCommand(CLI::App& app, const Environment& environment);
 void AddStatusCommand(CLI::App& app, const Environment& environment);
 void AddRunCommands(CLI::App& app, const Environment& environment);
+void AddPlanCommand(CLI::App& app, const Environment& environment);
 void AddVersionCommand(CLI::App& app, const Environment& environment);
 
 }  // namespace causeway::cli

@@ -30,6 +30,7 @@ void Mount(CLI::App& app) {
   AddStatusCommand(app, environment);
   AddRunCommands(app, environment);
   AddPkiCommands(app, {environment.out, environment.err, environment.now_s});
+  AddPlanCommand(app, environment);
   AddVersionCommand(app, environment);
   app.footer(
       "Exit status: 0 done, 64 wrong arguments, 69 no daemon answers, 70 a bug, 74 input or "
