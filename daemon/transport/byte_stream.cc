@@ -67,7 +67,10 @@ void ByteStream::ReadNext() {
 void ByteStream::ReadDone(bool ok) {
   reading_ = false;
   if (!ok) {
-    if (accepted()) Ended(absl::UnavailableError("the peer closed the stream"));
+    if (accepted()) {
+      Ended(absl::UnavailableError(
+          "the peer closed the stream, or sent a message far above every limit"));
+    }
     Finish(cancel_reason_);
     return;
   }

@@ -17,8 +17,10 @@
 namespace causeway::transport {
 namespace {
 
+// What gRPC refuses ends the stream without a word, so frames some way above our own limits are
+// let through to be refused by name.
 constexpr int kMessageBytesMax =
-    static_cast<int>(std::max(kLaneFrameBytesMax, kControlFrameBytesMax));
+    static_cast<int>(4 * std::max(kLaneFrameBytesMax, kControlFrameBytesMax));
 constexpr int kMetadataBytesMax = 8 << 10;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kPingIntervalMinMs = 10'000;  // what the server tolerates

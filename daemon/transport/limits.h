@@ -12,6 +12,7 @@ inline constexpr uint32_t kVersionMin = 1;
 inline constexpr uint32_t kVersionMax = 1;
 
 inline constexpr size_t kNameBytesMax = 128;              // a cluster's or a run's name
+inline constexpr size_t kAddressBytesMax = 261;           // host:port
 inline constexpr size_t kTextBytesMax = 512;              // software, reasons
 inline constexpr size_t kControlFrameBytesMax = 1 << 20;  // one serialised ControlFrame
 inline constexpr size_t kChunkBytesMax = 2 << 20;         // the payload of one chunk

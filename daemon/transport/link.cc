@@ -6,6 +6,7 @@
 #include <grpcpp/security/auth_context.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,14 @@ std::string Printable(const std::string& text) {
     if (c < ' ' || c > '~') c = '?';
   }
   return result;
+}
+
+// host:port of this very host, whoever asks.
+bool LeadsBackHere(const std::string& address) {
+  constexpr const char* kLoopbacks[] = {
+      "127.", "0.", "localhost:", "[::1]:", "[::]:", "[::ffff:127."};
+  return std::any_of(std::begin(kLoopbacks), std::end(kLoopbacks),
+                     [&](const char* prefix) { return address.rfind(prefix, 0) == 0; });
 }
 
 }  // namespace
@@ -65,16 +74,17 @@ void Link::Dial(absl::Time now) {
     info_.link = shared_.random();
   } while (info_.link == 0);
   // All connections begin at once: waiting in turn costs three round trips a lane.
-  std::shared_ptr<grpc::Channel> channel = shared_.Dial(peer_.config);
+  const PeerConfig target = peer_.Target();
+  std::shared_ptr<grpc::Channel> channel = shared_.Dial(target);
   for (int i = 0; i < peer_.lanes.wanted(); ++i) {
-    lane_channels_.push_back(shared_.Dial(peer_.config));
+    lane_channels_.push_back(shared_.Dial(target));
   }
   hello_due_ = true;
   stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);
   stream_->SetDeadline(now + shared_.times.hello_timeout,
-                       absl::DeadlineExceededError(absl::StrCat(
-                           "no connection and hello from ", peer_.config.address, " within ",
-                           absl::FormatDuration(shared_.times.hello_timeout))));
+                       absl::DeadlineExceededError(
+                           absl::StrCat("no connection and hello from ", target.address, " within ",
+                                        absl::FormatDuration(shared_.times.hello_timeout))));
 }
 
 void Link::Accept(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now) {
@@ -119,6 +129,7 @@ std::optional<grpc::ByteBuffer> Link::NextControlFrame() {
     hello.set_lanes(dialled_here_ ? static_cast<uint32_t>(peer_.lanes.most())
                                   : static_cast<uint32_t>(lanes_.size()));
     hello.set_link(info_.link);
+    hello.set_address(shared_.config.advertise);
     return EncodeControl(frame);
   }
   if (!up_) return std::nullopt;
@@ -217,6 +228,7 @@ void Link::Up(const wan::v1::Hello& hello, absl::Time now) {
   info_.version = std::min(shared_.config.version_max, hello.version_max());
   info_.peer_software = Printable(hello.software());
   info_.remote = stream_->remote();
+  LearnAddress(hello.address());
   received_at_ = now;
   heartbeat_at_ = now;
   heartbeat_due_ = true;
@@ -224,6 +236,21 @@ void Link::Up(const wan::v1::Hello& hello, absl::Time now) {
   peer_.credits.BeginLink();
   owner_.OnLinkUp(*this);
   if (!ended_) SendGrants(/*all=*/true);
+}
+
+// From a peer that is proven to be who it says, and whoever answers there must prove the same.
+void Link::LearnAddress(const std::string& address) {
+  const bool wanted = peer_.config.address.empty() && peer_.config.credentials != nullptr;
+  if (!wanted || address.empty() || address == peer_.advertised) return;
+  if (address.size() > kAddressBytesMax || Printable(address) != address ||
+      LeadsBackHere(address)) {
+    shared_.listener.OnRefused(
+        info_.remote, peer_.config.cluster,
+        absl::InvalidArgumentError(absl::StrCat(
+            "advertises an address that leads back here or is none: ", Printable(address))));
+    return;
+  }
+  peer_.advertised = address;
 }
 
 void Link::OnFrame(wan::v1::ControlFrame& frame) {

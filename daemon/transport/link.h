@@ -44,7 +44,15 @@ struct PeerRecord {
         send_limit(config.rate_limit_bits, kSendBurst),
         lanes(shared.config.lanes, shared.lanes_share, shared.send_buffer_bytes) {}
 
+  // Where to dial: as configured, else as the peer has said; an empty address: nowhere.
+  PeerConfig Target() const {
+    PeerConfig target = config;
+    if (target.address.empty()) target.address = advertised;
+    return target;
+  }
+
   const PeerConfig& config;
+  std::string advertised;  // by the peer, of use where no address is configured
   // Credit must cover a round trip and the time between two grants.
   static constexpr absl::Duration kCreditBurst = absl::Milliseconds(500);
   static constexpr absl::Duration kSendBurst = absl::Milliseconds(10);
@@ -145,6 +153,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   enum class Farewell { kTell, kSilent };
 
   void Up(const wan::v1::Hello& hello, absl::Time now);
+  void LearnAddress(const std::string& address);
   void OnHello(const wan::v1::Hello& hello);
   void OnFrame(wan::v1::ControlFrame& frame);
   grpc::ByteBuffer Heartbeat(absl::Time now);

@@ -36,8 +36,9 @@ void Link::OnLaneWish(uint32_t wanted) {
 
 void Link::DialLane(uint32_t index, absl::Time now) {
   // The first connections were begun with the control stream's.
-  std::shared_ptr<grpc::Channel> channel =
-      index < lane_channels_.size() ? std::move(lane_channels_[index]) : shared_.Dial(peer_.config);
+  std::shared_ptr<grpc::Channel> channel = index < lane_channels_.size()
+                                               ? std::move(lane_channels_[index])
+                                               : shared_.Dial(peer_.Target());
   LaneSlot& slot = lanes_[index];
   slot.lane =
       std::make_unique<Lane>(shared_, *this, LaneHello(index, true), LaneHello(index, false));
@@ -97,6 +98,7 @@ void Link::BreakLane(LaneSlot& slot, bool stalled, absl::Time now) {
   ++peer_.counters.lanes_broken;
   for (OutgoingChunk& chunk : lane.TakeUnacknowledged()) {
     ++peer_.counters.chunks_resent;
+    peer_.counters.bytes_resent += chunk.payload.size();
     peer_.queue.AddAgain(std::move(chunk));
   }
   shared_.Bury(std::move(slot.lane));

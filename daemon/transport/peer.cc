@@ -182,7 +182,8 @@ void Peer::Tick(absl::Time now) {
     link_->Tick(now);
     return;
   }
-  if (dialling_ != nullptr || shared_.draining || record_.config.address.empty() || now < dial_at_)
+  if (dialling_ != nullptr || shared_.draining || record_.Target().address.empty() ||
+      now < dial_at_)
     return;
   if (!lower() && now - linkless_since_ < shared_.times.dial_grace) return;
   dialling_ = std::make_unique<Link>(shared_, *this, record_);
@@ -205,7 +206,7 @@ PeerStatus Peer::Status(absl::Time now) const {
   status.cluster = record_.config.cluster;
   status.relay = record_.config.relay;
   if (status.relay.empty()) {
-    status.address = record_.config.address;
+    status.address = record_.Target().address;
   } else if (link_ == nullptr && shared_.tunnels != nullptr) {
     const std::string tunnel = shared_.tunnels->LastError(status.cluster);
     if (!tunnel.empty()) status.last_error = absl::StrCat("relay ", status.relay, ": ", tunnel);

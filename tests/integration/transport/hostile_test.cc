@@ -185,9 +185,14 @@ TEST_CASE("hostile lane frames end the link by name, and no memory follows forge
                         std::string(kChunkBytesMax + 1, 'x')));
     target.ExpectDown("limit");
   }
+  SECTION("a frame several times the limit") {
+    lane->Write(std::string(3 << 20, 'x'));
+    target.ExpectDown("3145728 bytes, limit 2098176");
+  }
   SECTION("a message far above the limit never reaches us") {
     lane->Write(std::string(16 << 20, 'x'));
     REQUIRE(target.tokyo.recorder.Wait([](const Notes& n) { return !n.lanes_broken.empty(); }));
+    CHECK(Says(target.tokyo.recorder.notes().lanes_broken[0], "far above every limit"));
     control->Write(HelloFrame(5));  // ends the link for the checks below
     target.ExpectDown("a second hello");
   }

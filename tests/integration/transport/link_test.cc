@@ -237,5 +237,45 @@ TEST_CASE("a lane waits when the pool is full, and goes on when it is not") {
                     [](const ChunkNote& n) { return n.intact; }));
 }
 
+TEST_CASE("IPv6 and names are dialled like any address") {
+  Gateway tokyo("tokyo", "paris");
+  tokyo.AddPeer("paris", "");
+  tokyo.config.listen = "[::]:0";
+  tokyo.Start();
+  for (const char* host : {"[::1]", "localhost", "127.0.0.1"}) {
+    CAPTURE(host);
+    Gateway paris("paris", "tokyo");
+    paris.AddPeer("tokyo", absl::StrCat(host, ":", tokyo.transport().port()));
+    paris.Start();
+    REQUIRE(paris.WaitLanes("tokyo", 4));
+    CHECK(paris.WaitStatus("tokyo", [](const PeerStatus& s) { return s.tcp_connections == 5; }));
+    paris.Stop();
+    REQUIRE(tokyo.recorder.Wait([](const Notes& n) { return n.up.empty(); }));
+  }
+}
+
+// 192.0.2.1 is nobody's (RFC 5737): what matters is that it is taken up, and loopback is not.
+TEST_CASE("an advertised address is dialled by a peer that has none, unless it leads back") {
+  Gateway paris("paris", "tokyo", 11);
+  Gateway tokyo("tokyo", "paris", 22);
+  tokyo.AddPeer("paris", "");
+  const bool good = GENERATE(true, false);
+  CAPTURE(good);
+  paris.config.advertise = good ? "192.0.2.1:7443" : "127.0.1.1:7443";
+  tokyo.Start();
+  paris.AddPeer("tokyo", tokyo.address());
+  paris.Start();
+  REQUIRE(tokyo.WaitUp("paris"));
+  if (good) {
+    CHECK(tokyo.Peer("paris").address == "192.0.2.1:7443");
+    CHECK(tokyo.recorder.notes().refused.empty());
+  } else {
+    REQUIRE(tokyo.recorder.Wait([](const Notes& n) { return !n.refused.empty(); }));
+    CHECK(std::string(tokyo.recorder.notes().refused[0].message()).find("leads back here") !=
+          std::string::npos);
+    CHECK(tokyo.Peer("paris").address.empty());
+  }
+}
+
 }  // namespace
 }  // namespace causeway::transport
