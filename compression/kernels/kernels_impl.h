@@ -1,5 +1,6 @@
 // The body of one instruction-set unit: included once by each unit_*.cc, never elsewhere.
 // Everything here has internal linkage (see block_math.h for why).
+#include <algorithm>
 #include <cstring>
 #if defined(__x86_64__)
 #include <immintrin.h>

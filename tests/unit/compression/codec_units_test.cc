@@ -10,7 +10,7 @@ namespace {
 
 struct Encoded {
   std::vector<uint8_t> bytes;
-  std::vector<uint16_t> residual;
+  std::vector<uint8_t> residual;
   std::vector<float> decoded;
   std::vector<float> accumulated;
   uint64_t nonfinite = 0;
@@ -25,26 +25,39 @@ struct Encoded {
   }
 };
 
+// What the sender holds beside its values.
+enum class Sender {
+  kPlain,
+  kDelta,        // base and bf16 residual, at addresses that let stores go past the caches
+  kDeltaAstray,  // the same at other addresses
+  kExact,        // base and fp32 residual
+};
+
 Encoded RunUnit(const KernelTable& unit, const CodecSpec& spec, const std::vector<float>& values,
-                bool with_base) {
+                Sender sender) {
   Encoded result;
   const uint32_t n = static_cast<uint32_t>(values.size());
   std::vector<float> base = samples::Noise(n, 77);
-  std::vector<uint16_t> residual_in(n);
+  std::vector<uint16_t> residual_in(2 * n);
   for (uint32_t i = 0; i < n; ++i) residual_in[i] = static_cast<uint16_t>(0x3000u + i % 512);
   EncodeInput input;
   input.snapshot = values.data();
   input.n = n;
   input.seed = spec.stochastic ? 5 : 0;
-  if (with_base) {
-    result.residual.assign(n, 0);
+  input.residual_dtype = sender == Sender::kExact ? DType::kFp32 : DType::kBf16;
+  const size_t residual_bytes = n * DTypeBytes(input.residual_dtype);
+  std::vector<uint8_t> room(residual_bytes + 128);
+  uint8_t* residual = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64);
+  if (sender == Sender::kDeltaAstray) residual += 32;
+  if (sender != Sender::kPlain) {
     input.base = base.data();
     input.residual_in = residual_in.data();
-    input.residual_out = result.residual.data();
+    input.residual_out = residual;
   }
   EncodeStats stats;
   result.bytes.resize(EncodedSizeMax(spec, n));
   result.bytes.resize(EncodeChunkWith(unit, spec, input, absl::MakeSpan(result.bytes), &stats));
+  if (sender != Sender::kPlain) result.residual.assign(residual, residual + residual_bytes);
   result.nonfinite = stats.nonfinite;
   result.decoded.resize(n);
   DecodeChunkWith(unit, result.bytes, result.decoded.data());
@@ -69,11 +82,12 @@ TEST_CASE("all units encode, decode and accumulate to the same bytes") {
     if (unit == nullptr || unit == &reference) continue;
     for (const samples::Sample& sample : AllSamples()) {
       for (const CodecSpec& spec : samples::AllSpecs()) {
-        for (bool with_base : {false, true}) {
-          if (!with_base && sample.values.size() > 100000) continue;  // time
-          CAPTURE(unit->name, sample.name, spec.ToString(), with_base);
-          CHECK(RunUnit(*unit, spec, sample.values, with_base) ==
-                RunUnit(reference, spec, sample.values, with_base));
+        for (Sender sender :
+             {Sender::kPlain, Sender::kDelta, Sender::kDeltaAstray, Sender::kExact}) {
+          if (sender != Sender::kDelta && sample.values.size() > 100000) continue;  // time
+          CAPTURE(unit->name, sample.name, spec.ToString(), static_cast<int>(sender));
+          CHECK(RunUnit(*unit, spec, sample.values, sender) ==
+                RunUnit(reference, spec, sample.values, sender));
         }
       }
     }
