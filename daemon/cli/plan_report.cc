@@ -42,7 +42,7 @@ planning::Cost CostWith(const char* codec, const planning::Exchange& exchange,
 
 // The first rung whose exchange hides behind the delay that `delay: auto` is planned with.
 std::string Automatic(const planning::Exchange& exchange, const planning::Pace& pace) {
-  const auto ladder = planning::Ladder("fp32", "btopk", true).value();
+  const auto ladder = planning::Ladder("fp32", "int4", true).value();
   for (const compression::CodecSpec& rung : ladder) {
     planning::Plan plan;
     const planning::Cost cost = CostWith(rung.ToString().c_str(), exchange, &plan);
@@ -134,9 +134,10 @@ std::string FormatPlan(const PlanQuestion& question, const std::vector<PlanRow>&
   absl::StrAppend(
       &text, table.Format(),
       "\nd=N: hidden when the result is used N steps after it was submitted (delay: N). N%: not\n"
-      "hidden; the trainers compute for that share of the time at best. *: codec: auto with "
-      "delay:\n"
-      "auto, which prefers short delays. Exchanges are of one fragment, without encoding.\n");
+      "hidden; the trainers compute for that share of the time at best. *: what codec: auto (fp32\n"
+      "to int4) takes with delay: auto, which prefers short delays. Exchanges are of one "
+      "fragment,\n"
+      "without encoding.\n");
   return text;
 }
 

@@ -32,6 +32,8 @@ def parse_options():
     parser.add_argument("--preset", choices=["standard", "fast"], default="standard",
                         help="standard: averages every 10 steps, blocking. fast: every 20 steps, Nesterov, "
                         "4 fragments, exchanged while training goes on")
+    parser.add_argument("--codec", help="of the run named causeway, as a configuration names it: int8, nf4, "
+                        "int4:b256:zstd, ..., or auto (default: the preset's, int4)")
     parser.add_argument("--steps", type=int, default=1000, help="of each full run (default 1000)")
     parser.add_argument("--seed", type=int, default=1, help="of model and batches (default 1)")
     parser.add_argument("--output", metavar="DIR", default="demo-output",

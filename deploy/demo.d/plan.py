@@ -33,12 +33,24 @@ CAUSEWAY = {
 }
 
 
-def runs(preset):
+def codec_map(spec):
+    """A codec of the command line as a configuration has it: with error feedback, unless it keeps every bit
+    or rounds by chance."""
+    options = spec.split(":")
+    if options[0] in ("fp32", "fp32x") or {"ef", "sr"} & set(options[1:]):
+        return '{kind: "%s"}' % spec
+    return '{kind: "%s", error_feedback: true}' % spec
+
+
+def runs(preset, codec=None):
+    ours = CAUSEWAY[preset]
+    if codec is not None:
+        ours = dataclasses.replace(ours, codec=codec_map(codec))
     return [RunPlan("sync-lan", shaped=False, **SYNCHRONOUS),
-            RunPlan("sync-wan", shaped=True, cut_after_s=CUT_AFTER_S, **SYNCHRONOUS),
-            CAUSEWAY[preset]]
+            RunPlan("sync-wan", shaped=True, cut_after_s=CUT_AFTER_S, **SYNCHRONOUS), ours]
 
 
-def entries(preset):
+def entries(preset, codec=None):
     """The runs as a gateway's configuration has them."""
-    return [wan_gateways.run_entry(run.name, CLUSTERS, run.algorithm, run.codec) for run in runs(preset)]
+    return [wan_gateways.run_entry(run.name, CLUSTERS, run.algorithm, run.codec)
+            for run in runs(preset, codec)]

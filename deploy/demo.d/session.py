@@ -22,7 +22,7 @@ def run(root, build, options):
     logs = os.path.join(output, "logs")
     shutil.rmtree(logs, ignore_errors=True)
     os.makedirs(logs)
-    plans = plan.runs(options.preset)
+    plans = plan.runs(options.preset, options.codec)
     view = dashboard.Dashboard(options, plans)
     os.environ["CAUSEWAY_WAN_EMULATOR"] = build.emulator
     with tempfile.TemporaryDirectory(prefix="causeway-demo-") as directory:
@@ -40,7 +40,7 @@ def run(root, build, options):
 def train(root, build, options, link, directory, logs, plans, view):
     view.rate_mbit = rate_bits(options.rate) / 1e6
     view.say(f"two gateways, {options.rate} and {options.rtt} between them; mutual TLS 1.3")
-    running = wan_gateways.start(link, build, directory, logs, plan.entries(options.preset))
+    running = wan_gateways.start(link, build, directory, logs, plan.entries(options.preset, options.codec))
     records = []
     for entry in plans:
         if entry.shaped:
@@ -58,7 +58,7 @@ def compare(records, options):
     """What the demo is to show: ratios against the synchronous run, measured and expected compute use."""
     by_name = {record["name"]: record for record in records}
     reference, ours = by_name["sync-lan"], by_name["causeway"]
-    entry = next(p for p in plan.runs(options.preset) if p.name == "causeway")
+    entry = next(p for p in plan.runs(options.preset, options.codec) if p.name == "causeway")
     computing = entry.local_steps * ours["step_s"]
     round_bytes = ours["wire_bytes_per_cluster"] * entry.local_steps / ours["steps"]
     exchange = duration_ms(options.rtt) / 1e3 + round_bytes * 8 / rate_bits(options.rate)
@@ -88,11 +88,12 @@ def write(output, records, options, details):
 def setting(records, options):
     return (f"{records[0]['parameters']:,} parameters, King James text; {len(plan.CLUSTERS)} clusters of "
             f"{plan.RANKS} ranks; link {options.rate}, {options.rtt} round trip; seed {options.seed}; "
-            f"preset {options.preset}")
+            f"preset {options.preset}" + (f", codec {options.codec}" if options.codec else ""))
 
 
 def document(records, options, details):
     identical = all(record["identical"] for record in records)
+    by_name = {record["name"]: record for record in records}
     expected = ("of the time computing; the exchange hides behind it" if details["overlapped"] else
                 f"of the time computing; {100 * details['compute_use_expected']:.1f} % is possible")
     return {
@@ -113,7 +114,7 @@ def document(records, options, details):
             f"H = {details['local_steps']}.",
             f"sync-lan exchanges every step's gradients in fp32 on a link without limits; sync-wan does so over "
             f"the slow link and was cut after {plan.CUT_AFTER_S} s; causeway is the preset "
-            f"'{options.preset}'.",
+            f"'{options.preset}', and ended as {by_name['causeway']['encoding']}.",
         ],
     }
 
@@ -128,7 +129,8 @@ def summary(records, details, output):
                      f"{'yes' if record['identical'] else 'NO'}")
     expected = "" if details["overlapped"] else (
         f"; H t / (H t + RTT + bytes / rate) = {100 * details['compute_use_expected']:.1f} %")
-    lines += ["", f"{details['byte_ratio']:.1f}x fewer bytes than synchronous training, validation loss "
+    lines += ["", "causeway ended as " + next(r["encoding"] for r in records if r["name"] == "causeway"),
+              f"{details['byte_ratio']:.1f}x fewer bytes than synchronous training, validation loss "
               f"{100 * details['gap']:+.2f} %",
               f"computing {100 * details['compute_use']:.1f} % of the time with {1e3 * details['step_s']:.1f} ms a "
               f"step{expected}"]

@@ -152,7 +152,7 @@ class Training:
             "bytes_per_parameter_step": wire / (parameters * steps),
             "compute_use": min(1 - result["blocked_s"] / b for result, b in zip(results, busy)),
             "identical": len(hashes) == 1 and len({result["step"] for result in results}) == 1,
-            "hashes": sorted(hashes), "parameters": parameters,
+            "hashes": sorted(hashes), "parameters": parameters, "encoding": self.encoding(),
             "step_s": max((b - result["blocked_s"]) / steps for result, b in zip(results, busy)),
             "samples": [{"step": s["step"], "seconds": s["time"] - begin, "loss_bits": s["loss_bits"],
                          "bytes": self.mean_sent(s["time"]) - self.mean_sent(begin)}
@@ -163,6 +163,15 @@ class Training:
                             for e in self.trainers[0].evaluations],
             "link_use": self.link_use(begin, end),
         }
+
+    def encoding(self):
+        """The plan in force: codec, way, since when and why."""
+        status = next(iter(self.gateways.values())).status_now()
+        for run in status["runs"]:
+            if run["name"] == self.run.name:
+                now = run["plan"]
+                return f"{now['codec']}, {now['route']}, since round {now['since_round']}: {now['why']}"
+        return "unknown"
 
     def link_use(self, begin, end, interval_s=0.5):
         points = []

@@ -26,7 +26,7 @@ def record(name, steps, bytes_per_step, final):
     return {"name": name, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05,
             "wire_bytes_per_cluster": steps * bytes_per_step, "seed_bytes": 100,
             "bytes_per_parameter_step": bytes_per_step / 1000, "compute_use": 0.8, "identical": True,
-            "hashes": ["ab" * 32], "parameters": 1000, "step_s": 0.04, "samples": samples,
+            "hashes": ["ab" * 32], "parameters": 1000, "encoding": "int4, direct", "step_s": 0.04, "samples": samples,
             "evaluations": [{"step": steps, "seconds": steps * 0.05, "bytes": steps * bytes_per_step,
                              "bits_per_byte": final}],
             "link_use": [{"seconds": i * 0.5, "mbit_per_s": 50} for i in range(steps // 10)]}
@@ -34,7 +34,8 @@ def record(name, steps, bytes_per_step, final):
 
 RECORDS = [record("sync-lan", 100, 4000, 1.9), record("sync-wan", 30, 4000, 3.1),
            record("causeway", 100, 50, 1.919)]
-OPTIONS = argparse.Namespace(rate="100mbit", rtt="100ms", seed=1, preset="standard", steps=100, plain=True)
+OPTIONS = argparse.Namespace(rate="100mbit", rtt="100ms", seed=1, preset="standard", codec=None, steps=100,
+                             plain=True)
 
 
 class Charts(unittest.TestCase):
@@ -106,6 +107,14 @@ class Report(unittest.TestCase):
 
 
 class Plans(unittest.TestCase):
+    def test_a_codec_replaces_the_presets(self):
+        self.assertEqual(plan.runs("fast", "auto")[2].codec, '{kind: "auto", error_feedback: true}')
+        self.assertEqual(plan.runs("fast", "nf4")[2].codec, '{kind: "nf4", error_feedback: true}')
+        self.assertEqual(plan.runs("fast", "int8:ef:zstd")[2].codec, '{kind: "int8:ef:zstd"}')
+        self.assertEqual(plan.runs("fast", "fp32")[2].codec, '{kind: "fp32"}')
+        self.assertEqual(plan.runs("fast", "auto")[0].codec, "{kind: fp32}")
+        self.assertIn('{kind: "nf4", error_feedback: true}', plan.entries("standard", "nf4")[2])
+
     def test_three_runs_of_each_preset(self):
         for preset in ("standard", "fast"):
             self.assertEqual([run.name for run in plan.runs(preset)], ["sync-lan", "sync-wan", "causeway"])
