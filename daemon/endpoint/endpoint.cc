@@ -214,22 +214,34 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
     }
     input.residual_out = Residual(fragment, 1 - state.committed_half, first);
   }
+  if (state.on_device) return EncodeFromDevice(fragment, chunk, input, out);
   compression::EncodeStats stats;
   EncodedChunk result;
+  result.bytes = EncodeOnCpu(fragment, first, input, out, &stats);
+  Finish(fragment, chunk, stats, &result);
+  return result;
+}
+
+size_t LocalEndpoint::EncodeOnCpu(uint32_t fragment, uint64_t first, compression::EncodeInput input,
+                                  absl::Span<uint8_t> out, compression::EncodeStats* stats) {
+  const FragmentState& state = *fragments_.at(fragment);
   if (options_.outer && input.snapshot_dtype != compression::DType::kFp32) {
     ScratchSet::Loan loan(*scratch_);
-    input.base = Base(fragment, state.base_round, first, n, loan.data());
-    result.bytes = compression::EncodeChunk(options_.codec, input, out, &stats);
-  } else {
-    if (options_.outer) input.base = Slot(fragment, state.base_round) + first;
-    result.bytes = compression::EncodeChunk(options_.codec, input, out, &stats);
+    input.base = Base(fragment, state.base_round, first, input.n, loan.data());
+    return compression::EncodeChunk(options_.codec, input, out, stats);
   }
-  result.nonfinite = stats.nonfinite;
+  if (options_.outer) input.base = Slot(fragment, state.base_round) + first;
+  return compression::EncodeChunk(options_.codec, input, out, stats);
+}
+
+void LocalEndpoint::Finish(uint32_t fragment, uint32_t chunk,
+                           const compression::EncodeStats& stats, EncodedChunk* result) {
+  result->nonfinite = stats.nonfinite;
   if (stats.nonfinite != 0) {
-    result.nonfinite_tensor = TensorName(fragment, first + stats.first_nonfinite);
+    const uint64_t first = uint64_t{chunk} * compression::kChunkElements;
+    result->nonfinite_tensor = TensorName(fragment, first + stats.first_nonfinite);
   }
-  state.MarkEncoded(chunk);
-  return result;
+  fragments_.at(fragment)->MarkEncoded(chunk);
 }
 
 void LocalEndpoint::Commit(uint32_t fragment) {

@@ -28,6 +28,7 @@
 #include "compression/codec.h"
 #include "daemon/endpoint/private_memory.h"
 #include "daemon/endpoint/scratch.h"
+#include "daemon/gpu/gpu_codec.h"
 #include "daemon/loop/confined.h"
 #include "daemon/memory/budget.h"
 #include "daemon/memory/shared_memory.h"
@@ -46,6 +47,8 @@ struct Options {
 };
 
 struct EncodedChunk {
+  // A device failed: the contribution cannot be completed, and the rest means nothing.
+  absl::Status status;
   size_t bytes = 0;              // of `out` that are used
   uint64_t nonfinite = 0;        // values that are NaN, Inf or beyond 2^127
   std::string nonfinite_tensor;  // the first such value's tensor; empty: none, or padding
@@ -109,6 +112,19 @@ class LocalEndpoint {
   // Whether a committed residual (other than all zero) is kept.
   bool HasResidual(uint32_t fragment) const;
 
+  // ---- snapshots in a device's memory ----
+  // From now on fragments' snapshots may lie in `memory`, laid out as the snapshot segment is, its
+  // padding zero. INVALID_ARGUMENT when it is too small, RESOURCE_EXHAUSTED. No open contribution
+  // uses a device. What the device cannot encode is copied and encoded by the CPU.
+  absl::Status AttachDevice(std::shared_ptr<gpu::GpuCodec> gpu,
+                            std::unique_ptr<gpu::DeviceMemory> memory,
+                            const std::shared_ptr<memory::Account>& account);
+  // The trainer is gone: all snapshots lie in the segment again.
+  void DetachDevice();
+  // Where the fragment's snapshot lies; the segment, until told. Between contributions. kDevice
+  // needs AttachDevice. First values are always in the segment.
+  void SnapshotIn(uint32_t fragment, local::Memory where);
+
   // ---- the snapshot ----
   // Workers. The snapshot in fp32, padding zero: what a trainer offers as a first value.
   void LoadSnapshot(uint32_t fragment, absl::Span<float> out) const;
@@ -137,6 +153,16 @@ class LocalEndpoint {
   // `scratch`.
   const float* Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
                     float* scratch) const;
+  // `input` but for the base; returns the chunk's bytes.
+  size_t EncodeOnCpu(uint32_t fragment, uint64_t first, compression::EncodeInput input,
+                     absl::Span<uint8_t> out, compression::EncodeStats* stats);
+  void Finish(uint32_t fragment, uint32_t chunk, const compression::EncodeStats& stats,
+              EncodedChunk* result);
+  // device.cc
+  const std::byte* DeviceArea(uint32_t fragment) const;
+  std::optional<uint32_t> NonFiniteOnDevice(uint32_t fragment) const;
+  EncodedChunk EncodeFromDevice(uint32_t fragment, uint32_t chunk, compression::EncodeInput input,
+                                absl::Span<uint8_t> out);
   void RescaleResidual(FragmentState& state, uint32_t fragment, uint32_t chunk, uint32_t n);
   std::string TensorName(uint32_t fragment, uint64_t element) const;
 
@@ -148,6 +174,9 @@ class LocalEndpoint {
   PrivateMemory
       residuals_;  // two halves, each a bf16 for every element; empty without error feedback
   std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
+  std::shared_ptr<gpu::GpuCodec> gpu_;  // shared with the daemon; null: no device is attached
+  std::unique_ptr<gpu::DeviceMemory> device_memory_;
+  std::unique_ptr<ScratchSet> device_scratch_;
   std::vector<std::unique_ptr<FragmentState>> fragments_;
   loop::Confined confined_;
 };

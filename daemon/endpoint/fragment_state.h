@@ -37,12 +37,17 @@ struct LocalEndpoint::FragmentState {
     encoded_count.fetch_add(1);
   }
 
+  // The open contribution's.
+  const compression::CodecSpec& CodecOf(const Options& options) const { return options.codec; }
+
   bool AllEncoded() const { return encoded_count.load() == chunks; }
 
   const uint32_t chunks;
   int64_t held[2] = {kNoRound, kNoRound};  // rounds in the two slots
 
   bool open = false;
+  bool on_device = false;      // where the snapshot lies
+  absl::Status device_status;  // of the snapshot's screening
   int64_t base_round = kNoRound;
   uint64_t weight = 0;
   uint32_t seed = 0;
