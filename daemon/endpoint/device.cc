@@ -42,11 +42,11 @@ void LocalEndpoint::DetachDevice() {
   gpu_.reset();
 }
 
-void LocalEndpoint::SnapshotIn(uint32_t fragment, local::Memory where) {
+void LocalEndpoint::SnapshotIn(uint32_t fragment, SnapshotPlace where) {
   confined_.Check();
   FragmentState& state = *fragments_.at(fragment);
-  assert(!state.open && (where == local::Memory::kHost || device_memory_ != nullptr));
-  state.on_device = where == local::Memory::kDevice;
+  assert(!state.open && (where == SnapshotPlace::kSegment || device_memory_ != nullptr));
+  state.on_device = where == SnapshotPlace::kDevice;
   state.device_status = absl::OkStatus();
 }
 

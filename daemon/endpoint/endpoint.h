@@ -46,6 +46,9 @@ struct Options {
   uint32_t encoders_max = 8;  // EncodeChunk calls that may run at the same time
 };
 
+// Where a submission's snapshot lies.
+enum class SnapshotPlace { kSegment, kDevice };
+
 struct EncodedChunk {
   // A device failed: the contribution cannot be completed, and the rest means nothing.
   absl::Status status;
@@ -123,7 +126,7 @@ class LocalEndpoint {
   void DetachDevice();
   // Where the fragment's snapshot lies; the segment, until told. Between contributions. kDevice
   // needs AttachDevice. First values are always in the segment.
-  void SnapshotIn(uint32_t fragment, local::Memory where);
+  void SnapshotIn(uint32_t fragment, SnapshotPlace where);
 
   // ---- the snapshot ----
   // Workers. The snapshot in fp32, padding zero: what a trainer offers as a first value.

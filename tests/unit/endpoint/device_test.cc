@@ -19,7 +19,7 @@ struct Twins {
     REQUIRE(made.ok());
     memory = (*made)->data();
     REQUIRE(device.endpoint->AttachDevice(gpu, *std::move(made), device.account).ok());
-    device.endpoint->SnapshotIn(0, local::Memory::kDevice);
+    device.endpoint->SnapshotIn(0, endpoint::SnapshotPlace::kDevice);
     for (Model* model : {&device, &host}) {
       model->Publish(0, 0, [](uint64_t i) { return Noise(1, i); });
     }
@@ -86,7 +86,8 @@ TEST_CASE("each submission says where its snapshot lies") {
     const auto value = [&](uint64_t i) { return Noise(30 + round, i); };
     twins.Submit(value);
     const bool on_device = round % 2 == 0;
-    twins.device.endpoint->SnapshotIn(0, on_device ? local::Memory::kDevice : local::Memory::kHost);
+    twins.device.endpoint->SnapshotIn(
+        0, on_device ? endpoint::SnapshotPlace::kDevice : endpoint::SnapshotPlace::kSegment);
     if (!on_device) {
       std::memcpy(twins.device.snapshot, twins.host.snapshot, twins.host.layout->snapshot_bytes());
     }
@@ -133,7 +134,7 @@ TEST_CASE("a device that fails says so with every chunk") {
     REQUIRE(twins.device.endpoint->Begin(0, 0, 1, 0).ok());
     CHECK_FALSE(twins.device.endpoint->EncodeChunk(0, 0, absl::MakeSpan(out)).status.ok());
     twins.device.endpoint->Drop(0);
-    twins.device.endpoint->SnapshotIn(0, local::Memory::kDevice);  // the next submission
+    twins.device.endpoint->SnapshotIn(0, endpoint::SnapshotPlace::kDevice);  // the next submission
     REQUIRE(twins.device.endpoint->Begin(0, 0, 1, 0).ok());
     CHECK(twins.device.endpoint->EncodeChunk(0, 0, absl::MakeSpan(out)).status.ok());
     twins.device.endpoint->Drop(0);
