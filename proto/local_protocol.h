@@ -8,7 +8,9 @@
 // A session, in order (trainer -> daemon "t>", daemon -> trainer "d>"):
 //   t> Hello                       d> Welcome | Error
 //   t> Join + schema memfd         d> Joined + layout, snapshot and values memfds | Error
-//   t> Offer (initial values lie in the snapshot memfd)
+//   t> Share + allocation, where the tensors are a GPU's
+//                                  d> Shared: whether snapshots may stay there
+//   t> Offer + slices memfd, where there are several ranks (initial values lie in the snapshot memfd)
 //                                  d> Ready (the run is formed: MATCH or REPLACE) | Error
 //   t> Applied, for each fragment that it wrote
 //   t> Submit                      d> Submitted | Error;  later OpState, each time its state changes
@@ -17,9 +19,13 @@
 //
 // After a lost connection the trainer says Hello with its token. Where Welcome gives the same token back,
 // the session goes on as it was: the trainer repeats the one request whose answer it has not seen (Join,
-// Offer or Finish; the daemon answers again) and Queries each op that it has not seen end. Where Welcome
+// Share, Offer or Finish; the daemon answers again) and Queries each op that it has not seen end. Where Welcome
 // gives another token (daemon restarted, session expired) it starts at Join, and Queries the old session's
-// ops after Ready. An op that is UNKNOWN is submitted again, under a new number.
+// ops after Ready. An op that is UNKNOWN is submitted again.
+//
+// Several ranks of a cluster (world > 1) each open a session, provide their own slices and collect their
+// own part. Together they are one trainer: an op is one for all of them, by the number that each gives it
+// (OpNumber), and begins once every rank has submitted; a rank that dies ends the sessions of all.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +48,7 @@ inline constexpr uint32_t kClustersMax = 64;
 inline constexpr uint64_t kElementsMax = uint64_t{1} << 42;  // of a schema
 inline constexpr uint32_t kTensorAlignElements = 256;        // each tensor starts on such a boundary
 inline constexpr uint32_t kRanksMax = 65536;
+inline constexpr uint32_t kSlicesMax = 1u << 18;  // of one rank, and of one fragment
 
 enum class Type : uint16_t {
   kHello = 1,
@@ -62,6 +69,8 @@ enum class Type : uint16_t {
   kFinished = 16,
   kLeave = 17,
   kError = 18,
+  kShare = 19,
+  kShared = 20,
 };
 
 // Starts every message. `sequence` numbers the sender's messages from 1; a reply carries the request's
@@ -100,7 +109,7 @@ struct Welcome {
   Header header;
   uint8_t token[16];     // Hello's, where that session goes on; otherwise new. Proves who asks later
   uint64_t incarnation;  // of the daemon's process
-  uint64_t session;      // first half of every op id of this session
+  uint64_t session;      // first half of every op id of this session; one for all ranks of a cluster
   char cluster[kClusterNameMax + 1];
 };
 static_assert(sizeof(Welcome) == 128);
@@ -182,10 +191,53 @@ struct PlacementRecord {
 };
 static_assert(sizeof(PlacementRecord) == 24);
 
-// The trainer's values lie in the snapshot memfd (outer rules). Gradient averaging offers nothing.
+// How a trainer shares memory of a device: an allocation of its own, handed over as a descriptor.
+enum class DeviceMemory : uint8_t {
+  // One physical allocation of cuMemCreate, exported by cuMemExportToShareableHandle as
+  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. The daemon imports it, maps all of `bytes` from its
+  // start, and closes the descriptor.
+  kCudaVmm = 1,
+};
+
+// Asks whether snapshots may stay in the trainer's device memory, laid out as the snapshot memfd is. The
+// allocation must hold `bytes` and lie on that device; the daemon tries it before it says yes. After a
+// no, or without the question, snapshots go through the memfd. One descriptor: the allocation.
+struct Share {
+  Header header;
+  uint64_t bytes;  // of the allocation; at least Joined::snapshot_bytes
+  uint8_t kind;    // DeviceMemory
+  uint8_t zero[7];
+  uint8_t device[16];  // its UUID (cuDeviceGetUuid)
+};
+static_assert(sizeof(Share) == 64);
+
+struct Shared {
+  Header header;
+  uint8_t accepted;  // 1: Submit::memory may be kDevice
+  uint8_t zero[7];
+  char reason[256];  // why not, for the trainer's log
+};
+static_assert(sizeof(Shared) == 296);
+
+// What of a fragment one rank provides. Disjoint; together the ranks' slices cover every element of every
+// tensor; padding may be left out or be part of one.
+struct SliceRecord {
+  uint64_t first_element;  // in the fragment, in unsharded coordinates
+  uint64_t element_count;
+  uint32_t fragment;
+  uint32_t zero;
+};
+static_assert(sizeof(SliceRecord) == 24);
+
+// The trainer's values lie in the snapshot memfd (outer rules; gradient averaging offers none), and from
+// now on it stands for these slices of the run. One descriptor where `slices` > 0: a memfd of
+// SliceRecord[slices]; none and 0: for all of it.
 struct Offer {
   Header header;
+  uint32_t slices;
+  uint32_t zero;
 };
+static_assert(sizeof(Offer) == 40);
 
 enum class Start : uint8_t { kMatch = 0, kReplace = 1 };
 
@@ -199,19 +251,29 @@ struct Ready {
 };
 static_assert(sizeof(Ready) == 48 + 8 * kFragmentsMax);
 
-// The fragment's snapshot area holds the tensors as they are now; it belongs to the daemon until the op ends.
+enum class Memory : uint8_t {
+  kHost = 0,    // the snapshot memfd
+  kDevice = 1,  // the allocation of Share, at the same offset; the copy into it is complete
+};
+
+// This rank's slices of the fragment's snapshot area hold the tensors as they are now; they belong to the
+// daemon until the op ends.
 struct Submit {
   Header header;
-  uint64_t op;  // second half of the op id; not 0, larger than any before in this process
+  uint64_t op;  // second half of the op id; not 0, not used for another submission of this session
   uint32_t fragment;
   uint8_t apply_replace;  // 1: this round is applied by replace (finish)
-  uint8_t zero[3];
+  uint8_t memory;         // Memory
+  uint8_t zero[2];
   int64_t base_round;
-  uint64_t weight;         // samples or tokens since base_round
-  uint64_t first_element;  // the slice that this process provides; the whole fragment: 0 and its elements
-  uint64_t element_count;
+  uint64_t weight;  // samples or tokens of this rank since base_round; the cluster's is the sum
 };
-static_assert(sizeof(Submit) == 80);
+static_assert(sizeof(Submit) == 64);
+
+// The op that all ranks of a cluster submit for (fragment, base_round): none of them needs to ask another.
+constexpr uint64_t OpNumber(uint32_t fragment, int64_t base_round) {
+  return (static_cast<uint64_t>(base_round) + 1) * kFragmentsMax + fragment;
+}
 
 struct Submitted {
   Header header;

@@ -10,20 +10,20 @@
  *
  * Threads     Every call may come from any thread. Calls on one handle are serialised by a lock;
  * calls that wait release it, so cw_submit or cw_test of another thread goes on meanwhile. cw_close
- * must be the last call. No callbacks, no threads of its own. Signals     Waits end early with
- * CW_INTERRUPTED when a signal handler ran in the waiting thread; nothing is lost and the same call
- * may be made again. Fork        In a forked child every call returns CW_FORKED (cw_close only
- * frees memory there); the child's copy of the connection is closed and the shared memory is not
- * mapped in it. Ownership   Tensors belong to the caller always. The library reads them in cw_offer
- * and cw_submit and writes them in cw_apply and cw_read only. Strings and arrays passed in are
- * copied. Errors      Calls return a cw_code. cw_last_error tells the calling thread what its
- * latest failed call means: which cluster, rank, tensor and round, and whether the same call can
- * succeed later. Time        Time-outs are milliseconds: 0 polls, CW_TIMEOUT_RUN takes the run's
- * wait_timeout from the gateway's configuration (which may be: for ever), CW_TIMEOUT_NONE waits for
- * ever. Connection  When the gateway goes away, pending operations stay and waits answer
- * CW_GATEWAY_LOST once, promptly. Later calls reconnect by themselves, at most a few times a
- * second, ask what became of each operation, and submit again only what the gateway never saw:
- * nothing counts twice.
+ * must be the last call. No callbacks, no threads of its own (one, once cw_cuda_use was called).
+ * Signals     Waits end early with CW_INTERRUPTED when a signal handler ran in the waiting thread;
+ * nothing is lost and the same call may be made again. Fork        In a forked child every call
+ * returns CW_FORKED (cw_close only frees memory there); the child's copy of the connection is
+ * closed and the shared memory is not mapped in it. Ownership   Tensors belong to the caller
+ * always. The library reads them in cw_offer and cw_submit and writes them in cw_apply and cw_read
+ * only. Strings and arrays passed in are copied. Errors      Calls return a cw_code. cw_last_error
+ * tells the calling thread what its latest failed call means: which cluster, rank, tensor and
+ * round, and whether the same call can succeed later. Time        Time-outs are milliseconds: 0
+ * polls, CW_TIMEOUT_RUN takes the run's wait_timeout from the gateway's configuration (which may
+ * be: for ever), CW_TIMEOUT_NONE waits for ever. Connection  When the gateway goes away, pending
+ * operations stay and waits answer CW_GATEWAY_LOST once, promptly. Later calls reconnect by
+ * themselves, at most a few times a second, ask what became of each operation, and submit again
+ * only what the gateway never saw: nothing counts twice.
  */
 #ifndef CAUSEWAY_H_
 #define CAUSEWAY_H_
@@ -73,7 +73,8 @@ typedef enum cw_code {
   CW_MEMORY = 25,         /* over the gateway's memory budget, or memory ran out here */
   CW_INIT = 27,           /* init = mine or match, and the values differ */
   CW_INTERNAL = 28,       /* a bug in the gateway */
-  CW_ARGUMENT = 65        /* the call itself is wrong: nothing was done */
+  CW_ARGUMENT = 65,       /* the call itself is wrong: nothing was done */
+  CW_CUDA = 66            /* a call of the CUDA driver failed: names it */
 } cw_code;
 
 typedef enum cw_dtype { CW_FP32 = 0, CW_BF16 = 1, CW_FP16 = 2 } cw_dtype;
@@ -87,8 +88,11 @@ typedef enum cw_state {
   CW_STATE_EXCLUDED = 3,  /* counted nowhere; the global value advanced and is delivered */
   CW_STATE_STALLED = 4,   /* no quorum; becomes PENDING again by itself */
   CW_STATE_FAILED = 5,    /* nothing counted, the snapshot is free, the base is unchanged */
-  CW_STATE_ABANDONED = 6
+  CW_STATE_ABANDONED = 6,
+  CW_STATE_SNAPSHOT = 64 /* CUDA: the copy off the tensors is under way; then PENDING */
 } cw_state;
+/* Where a slice's data, out and cast lie. */
+typedef enum cw_memory { CW_MEMORY_HOST = 0, CW_MEMORY_CUDA = 1 } cw_memory;
 
 typedef struct cw_handle cw_handle;
 
@@ -105,9 +109,10 @@ typedef struct cw_error {
 } cw_error;
 
 typedef struct cw_options {
-  uint32_t struct_bytes;       /* sizeof(cw_options) */
-  uint32_t rank;               /* of this process among those of its cluster that open a handle */
-  uint32_t world;              /* how many open one; 0 means 1 */
+  uint32_t struct_bytes; /* sizeof(cw_options) */
+  uint32_t rank;         /* of this process among those of its cluster that open a handle */
+  uint32_t world;        /* how many open one; 0 means 1. Together they are the cluster's trainer:
+                            when one dies, the others' handles end with COMM */
   uint32_t connect_timeout_ms; /* keep trying while there is no gateway or it is not ready; 0: try
                                   once */
   const char* run;             /* as the gateway's configuration names it */
@@ -171,7 +176,9 @@ typedef struct cw_placement {
  * dtype. Tensors that are aliases of others are skipped: they share storage. */
 typedef struct cw_slice {
   uint32_t tensor; /* index in cw_join's array */
-  uint32_t cast_dtype;
+  uint8_t cast_dtype;
+  uint8_t memory; /* cw_memory; CW_MEMORY_CUDA: of the device that cw_cuda_use named */
+  uint8_t zero[2];
   uint64_t first; /* element of the tensor, in row-major order */
   uint64_t count; /* elements, or CW_WHOLE */
   void* data; /* read by offer, submit and apply; written by apply and read unless `out` is given */
@@ -183,10 +190,20 @@ typedef struct cw_submission {
   uint32_t struct_bytes; /* sizeof(cw_submission) */
   uint32_t fragment;
   int64_t base_round; /* the local work started from it; CW_BASE_CURRENT */
-  uint64_t weight;    /* samples or tokens since base_round; 0 takes part and contributes nothing */
+  uint64_t weight; /* samples or tokens of this process since base_round (the cluster's is the sum
+                      of its ranks'); 0 takes part and contributes nothing */
   uint8_t apply_replace; /* 1: the result will be applied by replace (finish) */
   uint8_t zero[7];
 } cw_submission;
+
+/* Which GPU, and the stream whose order its tensors follow. */
+typedef struct cw_cuda {
+  uint32_t struct_bytes; /* sizeof(cw_cuda) */
+  int32_t device;        /* ordinal, as cudaGetDevice gives it */
+  void* stream;          /* cudaStream_t; NULL: the legacy default stream */
+  uint8_t private_only;  /* 1: do not offer the gateway memory of this GPU to quantise from */
+  uint8_t zero[7];
+} cw_cuda;
 
 /* Of an operation. Round, participants and what follows are meaningful once COMMITTED or EXCLUDED.
  */
@@ -225,18 +242,31 @@ CW_API int cw_join(cw_handle* handle, const cw_join_options* options, const cw_t
 CW_API int cw_fragment_of(cw_handle* handle, uint32_t fragment, cw_fragment* out);
 CW_API int cw_placement_of(cw_handle* handle, uint32_t tensor, cw_placement* out);
 
+/* Says on which device and stream the CUDA slices of later calls lie; after cw_join, and again
+ * whenever the stream changes (the device cannot). The CUDA driver is looked for here and nowhere
+ * else. cw_submit then enqueues its copy on that stream and returns: what is enqueued there later
+ * may overwrite the tensors. The copy goes into a snapshot on the device, and from there on a side
+ * stream into the gateway's memory; where the gateway can use this GPU (*shared = 1), it stays on
+ * the device. cw_offer, cw_apply and cw_read are ordered after what is on the stream and return
+ * when their copies are done. Refused (ARGUMENT) while the stream is being captured. `shared` may
+ * be NULL. */
+CW_API int cw_cuda_use(cw_handle* handle, const cw_cuda* cuda, int* shared);
+
 /* Copies this trainer's values to the gateway, which uses them where the run is new. Gradient
- * averaging offers nothing: slices NULL, count 0. Returns after the copy. */
+ * averaging offers nothing: slices NULL, count 0. With world > 1 (gradients, too) the slices also
+ * say which elements this rank provides from now on: disjoint from the other ranks' and with them
+ * all of the tensors, or SCHEMA names what is missing. Returns after the copy. */
 CW_API int cw_offer(cw_handle* handle, const cw_slice* slices, uint32_t slice_count);
 
 /* Waits until the run has formed. CW_REPLACE_ALL: the run's values differ; cw_read and cw_applied
  * each fragment before its first submission. `members` (clusters in the run) may be NULL. */
 CW_API int cw_ready(cw_handle* handle, int64_t timeout_ms, int* start, uint32_t* members);
 
-/* Copies the slices to the gateway and starts the exchange. Returns after the copy; never waits for
- * other clusters. The slices are the whole fragment, or with world > 1 a contiguous part of it. *op
- * is valid until cw_applied of its round, or its failure or abandonment was reported by cw_test or
- * cw_wait. BUSY, REBASE, GATEWAY_LOST: nothing was submitted. */
+/* Copies the slices to the gateway and starts the exchange. Returns after the copy (CUDA: after it
+ * was enqueued); never waits for other clusters or ranks. The slices are the whole fragment, or
+ * with world > 1 those of it that this rank offered. *op is valid until cw_applied of its round, or
+ * its failure or abandonment was reported by cw_test or cw_wait. BUSY, REBASE, GATEWAY_LOST:
+ * nothing was submitted. */
 CW_API int cw_submit(cw_handle* handle, const cw_submission* submission, const cw_slice* slices,
                      uint32_t slice_count, uint64_t* op);
 

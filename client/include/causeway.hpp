@@ -1,6 +1,8 @@
-// C++ over causeway.h: a handle that closes itself, and failures as exceptions. Header only, C++17.
+// C++ over causeway.h: a handle that closes itself, operations as futures, failures as exceptions
+// of their own types. Header only, C++17.
 //
 // Threads, ownership and time-outs are those of causeway.h; every method is one call of it.
+// causeway_outer.hpp has the loop around them.
 #ifndef CAUSEWAY_HPP_
 #define CAUSEWAY_HPP_
 
@@ -31,11 +33,83 @@ class Error : public std::runtime_error {
   cw_error error_;
 };
 
+// The same call, or a wait, can succeed later.
+class Retryable : public Error {
+  using Error::Error;
+};
+class GatewayLost : public Retryable {  // reconnects by itself
+  using Retryable::Retryable;
+};
+class Stalled : public Retryable {  // no quorum of clusters
+  using Retryable::Retryable;
+};
+class Timeout : public Retryable {  // the operation stays pending
+  using Retryable::Retryable;
+};
+class Interrupted : public Retryable {  // a signal handler ran
+  using Retryable::Retryable;
+};
+class Busy : public Retryable {
+  using Retryable::Retryable;
+};
+class Rebase : public Retryable {  // read the run's newest value and go on from there
+  using Retryable::Retryable;
+};
+class NonFinite : public Error {  // tensor() holds NaN or Inf
+  using Error::Error;
+};
+class Mismatch : public Error {  // schema, algorithm or results differ between clusters or ranks
+  using Error::Error;
+};
+class LocalRanksLost : public Error {  // a rank of this cluster died, or its collectives failed
+  using Error::Error;
+};
+
+[[noreturn]] inline void Throw(const cw_error& error) {
+  switch (error.code) {
+    case CW_GATEWAY_LOST:
+      throw GatewayLost(error);
+    case CW_STALLED:
+      throw Stalled(error);
+    case CW_TIMEOUT:
+      throw Timeout(error);
+    case CW_INTERRUPTED:
+      throw Interrupted(error);
+    case CW_BUSY:
+      throw Busy(error);
+    case CW_REBASE:
+      throw Rebase(error);
+    case CW_NONFINITE:
+      throw NonFinite(error);
+    case CW_SCHEMA:
+    case CW_ALGORITHM:
+    case CW_HASH_MISMATCH:
+      throw Mismatch(error);
+    case CW_COMM:
+      throw LocalRanksLost(error);
+    default:
+      if (error.retryable != 0) throw Retryable(error);
+      throw Error(error);
+  }
+}
+
 inline void Check(int code) {
   if (code == CW_OK) return;
   cw_error error{};
   cw_last_error(&error);
-  throw Error(error);
+  Throw(error);
+}
+
+// Elements of a tensor in the caller's memory; the whole tensor unless told otherwise.
+inline cw_slice Slice(uint32_t tensor, void* data, uint64_t first = 0, uint64_t count = CW_WHOLE,
+                      cw_memory memory = CW_MEMORY_HOST) {
+  cw_slice slice{};
+  slice.tensor = tensor;
+  slice.memory = static_cast<uint8_t>(memory);
+  slice.first = first;
+  slice.count = count;
+  slice.data = data;
+  return slice;
 }
 
 class Trainer {
@@ -77,6 +151,17 @@ class Trainer {
     Check(
         cw_join(handle_, &options, tensors.data(), static_cast<uint32_t>(tensors.size()), &layout));
     return layout;
+  }
+  // True: the gateway reads submissions from the device.
+  bool UseCuda(int device, void* stream, bool private_only = false) {
+    cw_cuda cuda{};
+    cuda.struct_bytes = sizeof(cuda);
+    cuda.device = device;
+    cuda.stream = stream;
+    cuda.private_only = private_only ? 1 : 0;
+    int shared = 0;
+    Check(cw_cuda_use(handle_, &cuda, &shared));
+    return shared != 0;
   }
   void Offer(const std::vector<cw_slice>& slices) {
     Check(cw_offer(handle_, slices.data(), Count(slices)));
@@ -151,6 +236,42 @@ class Trainer {
     return result;
   }
   cw_handle* handle_ = nullptr;
+};
+
+// One submission, from its snapshot to its result: what is waited for, merged and reported. Belongs
+// to a Trainer, which outlives it. Dropped without Applied, its fragment stays busy.
+class Operation {
+ public:
+  Operation(Trainer& trainer, uint32_t fragment, uint64_t weight,
+            const std::vector<cw_slice>& slices, bool apply_replace = false)
+      : trainer_(&trainer),
+        fragment_(fragment),
+        id_(trainer.Submit(fragment, weight, slices, apply_replace)) {}
+
+  uint64_t id() const { return id_; }
+  uint32_t fragment() const { return fragment_; }
+  // Without waiting: whether it has ended, with a result or abandoned. Throws what it failed with.
+  bool Ready() { return Ended(result_ = trainer_->Test(id_)); }
+  const cw_result& Wait(int64_t timeout_ms = CW_TIMEOUT_RUN) {
+    return result_ = trainer_->Wait(id_, timeout_ms);
+  }
+  const cw_result& result() const { return result_; }  // as of the latest Ready or Wait
+  void Apply(cw_apply_mode mode, const std::vector<cw_slice>& slices, float mix = 0) {
+    trainer_->Apply(id_, mode, slices, mix);
+  }
+  void Applied() { trainer_->Applied(fragment_, result_.round); }
+  void Abandon() { trainer_->Abandon(id_); }
+  std::string AwaitText() { return trainer_->AwaitText(id_); }
+
+ private:
+  static bool Ended(const cw_result& result) {
+    return result.state == CW_STATE_COMMITTED || result.state == CW_STATE_EXCLUDED ||
+           result.state == CW_STATE_ABANDONED;
+  }
+  Trainer* trainer_;
+  uint32_t fragment_;
+  uint64_t id_;
+  cw_result result_{};
 };
 
 }  // namespace causeway

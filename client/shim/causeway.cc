@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "client/shim/abi.h"
 #include "client/shim/failure.h"
 #include "client/shim/schema.h"
 #include "client/shim/session.h"
@@ -33,6 +34,8 @@ void CopyText(const std::string& text, char (&out)[N]) {
   std::memset(out + size, 0, N - size);
 }
 
+}  // namespace
+
 int Report(const Status& status) {
   if (status.ok()) return CW_OK;
   const Failure& failure = status.failure();
@@ -46,31 +49,12 @@ int Report(const Status& status) {
   return failure.code;
 }
 
-// No exception leaves the library; the only ones that its code meets are for want of memory.
-template <typename Function>
-int Call(Function&& function) {
-  try {
-    return Report(function());
-  } catch (const std::exception& problem) {
-    return Report(
-        Status(CW_MEMORY, std::string("out of memory in libcauseway: ") + problem.what()));
-  }
-}
+namespace {
 
 template <typename Function>
 int WithSession(cw_handle* handle, Function&& function) {
   if (handle == nullptr) return Report(Status(CW_ARGUMENT, "the handle is NULL"));
   return Call([&] { return function(handle->session); });
-}
-
-// Structs begin with their size, so that later versions can append members.
-template <typename T>
-bool SizeFits(const T* given) {
-  return given != nullptr && given->struct_bytes == sizeof(T);
-}
-
-Status WrongStruct(const char* name) {
-  return Status(CW_ARGUMENT, std::string(name) + " is NULL, or its struct_bytes is not its size");
 }
 
 Status IdentityOf(const cw_options& options, Identity& identity) {
@@ -154,6 +138,16 @@ int cw_fragment_of(cw_handle* handle, uint32_t fragment, cw_fragment* out) {
 int cw_placement_of(cw_handle* handle, uint32_t tensor, cw_placement* out) {
   return WithSession(handle, [&](auto& session) {
     return out == nullptr ? Status(CW_ARGUMENT, "out is NULL") : session.PlacementOf(tensor, *out);
+  });
+}
+
+int cw_cuda_use(cw_handle* handle, const cw_cuda* cuda, int* shared) {
+  return WithSession(handle, [&](auto& session) -> Status {
+    if (!SizeFits(cuda)) return WrongStruct("cuda");
+    bool is_shared = false;
+    Status status = session.UseCuda(*cuda, is_shared);
+    if (status.ok() && shared != nullptr) *shared = is_shared ? 1 : 0;
+    return status;
   });
 }
 

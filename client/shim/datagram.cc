@@ -98,6 +98,11 @@ Status CheckAwaiting(const local::Awaiting& m) {
   return Status();
 }
 
+Status CheckShared(const local::Shared& m) {
+  if (m.accepted > 1 || !AllZero(m.zero)) return Malformed("Shared", "accepted is no flag");
+  return Terminated(m.reason) ? Status() : Malformed("Shared", "text without an end");
+}
+
 Status CheckError(const local::Error& m) {
   if (m.retryable > 1 || m.fatal > 1) return Malformed("Error", "flags are neither 0 nor 1");
   if (!Terminated(m.cluster) || !Terminated(m.tensor) || !Terminated(m.text)) {
@@ -114,6 +119,8 @@ size_t SizeOf(Type type) {
       return sizeof(local::Welcome);
     case Type::kJoined:
       return sizeof(local::Joined);
+    case Type::kShared:
+      return sizeof(local::Shared);
     case Type::kReady:
       return sizeof(local::Ready);
     case Type::kSubmitted:
@@ -155,6 +162,8 @@ Status Datagram::Check(uint16_t version) const {
       return CheckWelcome(As<local::Welcome>());
     case Type::kJoined:
       return CheckJoined(As<local::Joined>());
+    case Type::kShared:
+      return CheckShared(As<local::Shared>());
     case Type::kReady:
       return CheckReady(As<local::Ready>());
     case Type::kSubmitted:

@@ -70,6 +70,8 @@ const char* CodeName(int code) {
       return "INIT";
     case CW_INTERNAL:
       return "INTERNAL";
+    case CW_CUDA:
+      return "CUDA";
     case CW_ARGUMENT:
       return "ARGUMENT";
     default:

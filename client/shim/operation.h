@@ -17,6 +17,7 @@ namespace causeway::client {
 // after the gateway was restarted: the pages live as long as somebody maps them.
 struct Areas {
   Mapping snapshot;
+  std::shared_ptr<void> pin;  // of the snapshot, for copies off a GPU; shared with nobody
   Mapping values;
   Layout layout;
 
@@ -38,12 +39,12 @@ struct Operation {
   uint64_t submit_sequence = 0;
   uint64_t query_sequence = 0;  // of the Query that waits for its answer; 0: none
   bool acknowledged = false;
+  bool copying = false;    // off the GPU; the gateway does not know it yet
+  bool on_device = false;  // its snapshot lies in the device memory shared with the gateway
 
   uint32_t fragment = 0;
   int64_t base_round = 0;
   uint64_t weight = 0;
-  uint64_t first_element = 0;
-  uint64_t element_count = 0;
   bool apply_replace = false;
 
   cw_result result{};
@@ -64,11 +65,11 @@ struct Operation {
 
 // Of a fragment, as the trainer stands.
 struct Progress {
-  int64_t base_round = -1;        // applied last
-  int64_t newest_round = -1;      // newest that can be read
-  int64_t told_round = -1;        // of the last Applied that this session of the gateway got
-  bool stale = false;             // the gateway holds another value than the base: REBASE
-  uint64_t op = 0;                // unapplied operation, or 0
+  int64_t base_round = -1;    // applied last
+  int64_t newest_round = -1;  // newest that can be read
+  int64_t told_round = -1;    // of the last Applied that this session of the gateway got
+  bool stale = false;         // the gateway holds another value than the base: REBASE
+  uint64_t op = 0;            // unapplied operation, or 0
   // Where the time for the next Applied's computing_us begins; the clock's start: nowhere yet.
   std::chrono::steady_clock::time_point computing_since{};
   std::chrono::steady_clock::duration waited_then{};

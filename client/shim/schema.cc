@@ -1,12 +1,9 @@
 #include "client/shim/schema.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <cstring>
 #include <unordered_set>
 
+#include "client/shim/sealed_memfd.h"
 #include "proto/local_protocol.h"
 
 namespace causeway::client {
@@ -116,23 +113,10 @@ bool Schema::operator==(const Schema& other) const {
 }
 
 Status Schema::Write(Descriptor& memfd) const {
-  memfd = Descriptor(memfd_create("causeway-schema", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memfd) return Status(CW_MEMORY, WithErrno("cannot make memory for the schema", errno));
-  for (const Tensor& tensor : tensors_) {
-    const local::TensorRecord record = RecordOf(tensor);
-    ssize_t written;
-    do {
-      written = write(memfd.get(), &record, sizeof(record));
-    } while (written < 0 && errno == EINTR);
-    if (written != static_cast<ssize_t>(sizeof(record))) {
-      return Status(CW_MEMORY, WithErrno("cannot write the schema", errno));
-    }
-  }
-  if (fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
-      0) {
-    return Status(CW_MEMORY, WithErrno("cannot seal the schema", errno));
-  }
-  return Status();
+  std::vector<local::TensorRecord> records;
+  for (const Tensor& tensor : tensors_) records.push_back(RecordOf(tensor));
+  return SealedMemfd("causeway schema", records.data(),
+                     records.size() * sizeof(local::TensorRecord), memfd);
 }
 
 }  // namespace causeway::client

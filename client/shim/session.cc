@@ -23,10 +23,15 @@ Session::Session(Identity identity) : identity_(std::move(identity)), pid_(getpi
 
 Session::~Session() {
   ForkGuard::Remove(this);
-  if (!forked()) return;
+  if (!forked()) {
+    announcer_.reset();  // its thread takes the lock
+    return;
+  }
+  (void)announcer_.release();  // its thread is the parent's
+  if (cuda_) cuda_->Forget();
   // The mappings do not exist in this process; other things may lie there.
   auto forget = [](const std::shared_ptr<Areas>& areas) {
-    if (areas) areas->snapshot.Forget(), areas->values.Forget();
+    if (areas) areas->snapshot.Forget(), areas->values.Forget(), areas->pin.reset();
   };
   forget(areas_);
   for (Progress& progress : progress_) forget(progress.base), forget(progress.newest);
@@ -155,16 +160,23 @@ Status Session::Offer(const cw_slice* slices, uint32_t count) {
   if (Status status = Enter(lock); !status.ok()) return status;
   if (join_step_ != Step::kDone) return Status(CW_ARGUMENT, "cw_join comes before cw_offer");
   if (ready_step_ != Step::kNone) return Status(CW_ARGUMENT, "the values were offered already");
-  std::vector<Part> parts;
-  if (terms_.outer != 0) {
-    if (Status status =
-            PlaceSlices(schema_, areas_->layout, -1, slices, count, Coverage::kWhole, parts);
-        !status.ok()) {
-      return status;
-    }
-    CopyIn(parts);
-  } else if (count != 0) {
+  if (terms_.outer == 0 && identity_.world == 1 && count != 0) {
     return Status(CW_ARGUMENT, "gradient averaging offers no values: pass no slices");
+  }
+  std::vector<Part> parts;
+  const bool whole = terms_.outer != 0 && identity_.world == 1;
+  if (Status status = PlaceSlices(schema_, areas_->layout, -1, slices, count,
+                                  whole ? Coverage::kWhole : Coverage::kAny, parts);
+      !status.ok()) {
+    return status;
+  }
+  Status copied = CheckCuda(parts);
+  if (copied.ok() && terms_.outer != 0) copied = OfferFromDevice(parts);
+  if (!copied.ok()) return copied;
+  if (identity_.world > 1) {
+    claim_ = RangesOf(parts);
+    if (claim_.empty()) claim_.push_back({});  // a rank without a part says so
+    if (claim_.size() > local::kSlicesMax) return Status(CW_ARGUMENT, "too many slices");
   }
   offer_failure_ = Status();
   ready_step_ = Step::kSent;

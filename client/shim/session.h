@@ -24,8 +24,11 @@
 #include <vector>
 
 #include "client/include/causeway.h"
+#include "client/shim/announcer.h"
 #include "client/shim/connection.h"
+#include "client/shim/cuda_device.h"
 #include "client/shim/failure.h"
+#include "client/shim/merge.h"
 #include "client/shim/operation.h"
 #include "client/shim/schema.h"
 #include "client/shim/slices.h"
@@ -50,6 +53,7 @@ class Session {
 
   Status Open(int64_t connect_timeout_ms);
   Status Join(const cw_join_options& options, Schema schema);
+  Status UseCuda(const cw_cuda& cuda, bool& shared);
   Status Offer(const cw_slice* slices, uint32_t count);
   Status Ready(int64_t timeout_ms, int& start, uint32_t& members);
   Status Submit(const cw_submission& submission, const cw_slice* slices, uint32_t count,
@@ -100,13 +104,33 @@ class Session {
 
   // session_data.cc
   void CopyIn(const std::vector<Part>& parts);
+  std::vector<Range> OwnRanges(uint32_t fragment) const;  // of the snapshot
+  Status CheckClaim(uint32_t fragment, const std::vector<Part>& parts) const;
   Status PlanMerge(const Operation& operation, int mode, float mix, int& rule) const;
+
+  // session_cuda.cc
+  Status NegotiateSharing(Lock& lock);
+  bool SendShare();
+  Status CheckCuda(const std::vector<Part>& parts) const;
+  uint64_t SnapshotOffset(const Part& part) const;
+  uint64_t SnapshotBytes() const;
+  // Into the snapshot, whichever it is; with `mark` the copy is under way.
+  Status CopyFromDevice(const std::vector<Part>& parts, Operation& operation,
+                        std::shared_ptr<cuda::Mark>& mark);
+  void OnCopied(uint64_t op, Status status);
+  Status FetchSnapshot(Operation& operation);
+  Status OfferFromDevice(const std::vector<Part>& parts);
+  Status MergeOnDevice(Rule rule, const Operation* operation, const std::vector<Part>& parts,
+                       std::vector<MergeSpan> spans);
+  Status MergeParts(const Areas& fresh, int64_t fresh_round, const Operation* operation, Rule rule,
+                    float mix, uint32_t fragment, const std::vector<Part>& parts);
 
   // session_receive.cc: all with the lock held.
   void Pump();
   void Receive(Datagram& datagram);
   void OnWelcome(const local::Welcome& message);
   void OnJoined(const local::Joined& message, const std::vector<Descriptor>& descriptors);
+  void OnShared(const local::Shared& message);
   void OnReady(const local::Ready& message);
   void OnSubmitted(const local::Submitted& message);
   void OnOpState(const local::OpState& message);
@@ -180,8 +204,18 @@ class Session {
   uint32_t members_ = 0;
   std::array<uint8_t, 32> values_hash_{};
 
+  std::shared_ptr<cuda::Device>
+      cuda_;  // shared with the pins of areas; null: tensors are the host's
+  cuda::Stream stream_ = nullptr;
+  bool snapshot_tried_ = false;
+  bool share_wanted_ = false;
+  bool shared_ = false;  // the gateway reads the device's snapshot
+  Step share_step_ = Step::kNone;
+  uint64_t share_sequence_ = 0;
+
   std::vector<Progress> progress_;  // by fragment
   std::map<uint64_t, Operation> operations_;
+  std::vector<Range> claim_;   // what this rank provides, where there are several
   uint64_t last_op_ = 0;       // id given out
   uint64_t last_wire_op_ = 0;  // number sent
   Failure notice_;             // the latest error that answered nothing: details for a FAILED state
@@ -189,6 +223,8 @@ class Session {
   uint64_t await_sequence_ = 0;  // of the latest Await
   bool await_answered_ = false;
   std::string await_text_;
+
+  std::unique_ptr<Announcer> announcer_;  // ends before what it tells
 };
 
 template <typename T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "client/shim/merge.h"
 #include "client/shim/session.h"
@@ -12,29 +13,6 @@ namespace {
 
 uint8_t* Advance(void* memory, uint64_t elements, uint8_t dtype) {
   return static_cast<uint8_t*>(memory) + elements * BytesOf(dtype);
-}
-
-// Merges every part; nothing in here can fail.
-void MergeParts(const Areas& fresh, int64_t fresh_round, const Operation* operation, Rule rule,
-                float mix, uint32_t fragment, const std::vector<Part>& parts) {
-  const uint8_t dtype = fresh.layout.fragments()[fragment].dtype;
-  for (const Part& part : parts) {
-    MergeSpan span;
-    span.dtype = dtype;
-    span.cast_dtype = static_cast<uint8_t>(part.slice->cast_dtype);
-    span.count = part.count;
-    span.fresh = fresh.ValueOf(fragment, fresh_round) + part.first;
-    span.now = part.slice->data;
-    span.mix = mix;
-    if (rule == Rule::kCarrySent) {
-      span.sent = Advance(operation->sent->SnapshotOf(fragment), part.first, dtype);
-    } else if (rule == Rule::kCarryBase) {
-      span.base = operation->base->ValueOf(fragment, operation->base_round) + part.first;
-    }
-    span.out = part.slice->out != nullptr ? part.slice->out : part.slice->data;
-    span.cast = part.slice->cast;
-    Merge(rule, span);
-  }
 }
 
 Status CheckMemory(const std::vector<Part>& parts, const Schema& schema, bool needs_now) {
@@ -55,6 +33,52 @@ void Session::CopyIn(const std::vector<Part>& parts) {
     std::memcpy(Advance(areas_->SnapshotOf(part.fragment), part.first, dtype), part.slice->data,
                 part.count * BytesOf(dtype));
   }
+}
+
+std::vector<Range> Session::OwnRanges(uint32_t fragment) const {
+  if (identity_.world == 1) return {{fragment, 0, areas_->layout.fragments()[fragment].elements}};
+  std::vector<Range> ranges;
+  for (const Range& range : claim_) {
+    if (range.fragment == fragment && range.count > 0) ranges.push_back(range);
+  }
+  return ranges;
+}
+
+// With several ranks each submits the slices that it offered, no others.
+Status Session::CheckClaim(uint32_t fragment, const std::vector<Part>& parts) const {
+  if (identity_.world == 1 || RangesOf(parts) == OwnRanges(fragment)) return Status();
+  return Status(CW_ARGUMENT, "the slices of fragment " + std::to_string(fragment) +
+                                 " are not those that this rank offered");
+}
+
+Status Session::MergeParts(const Areas& fresh, int64_t fresh_round, const Operation* operation,
+                           Rule rule, float mix, uint32_t fragment,
+                           const std::vector<Part>& parts) {
+  const uint8_t dtype = fresh.layout.fragments()[fragment].dtype;
+  bool device = false;
+  std::vector<MergeSpan> spans;
+  for (const Part& part : parts) {
+    MergeSpan span;
+    span.dtype = dtype;
+    span.cast_dtype = part.slice->cast_dtype;
+    span.count = part.count;
+    span.fresh = fresh.ValueOf(fragment, fresh_round) + part.first;
+    span.now = part.slice->data;
+    span.mix = mix;
+    if (rule == Rule::kCarrySent) {
+      span.sent = Advance(operation->sent->SnapshotOf(fragment), part.first, dtype);
+      device = device || operation->on_device;
+    } else if (rule == Rule::kCarryBase) {
+      span.base = operation->base->ValueOf(fragment, operation->base_round) + part.first;
+    }
+    span.out = part.slice->out != nullptr ? part.slice->out : part.slice->data;
+    span.cast = part.slice->cast;
+    device = device || part.slice->memory == CW_MEMORY_CUDA;
+    spans.push_back(span);
+  }
+  if (device) return MergeOnDevice(rule, operation, parts, std::move(spans));
+  for (const MergeSpan& span : spans) Merge(rule, span);
+  return Status();
 }
 
 Status Session::PlanMerge(const Operation& operation, int mode, float mix, int& rule) const {
@@ -97,10 +121,10 @@ Status Session::Apply(uint64_t op, int mode, float mix, const cw_slice* slices, 
   Status status = PlaceSlices(schema_, operation->fresh->layout, operation->fragment, slices, count,
                               coverage, parts);
   if (status.ok()) status = CheckMemory(parts, schema_, mode != CW_REPLACE);
+  if (status.ok()) status = CheckCuda(parts);
   if (!status.ok()) return status;
-  MergeParts(*operation->fresh, operation->result.round, operation, static_cast<Rule>(rule), mix,
-             operation->fragment, parts);
-  return Status();
+  return MergeParts(*operation->fresh, operation->result.round, operation, static_cast<Rule>(rule),
+                    mix, operation->fragment, parts);
 }
 
 Status Session::Read(uint32_t fragment, int64_t round, const cw_slice* slices, uint32_t count) {
@@ -121,13 +145,11 @@ Status Session::Read(uint32_t fragment, int64_t round, const cw_slice* slices, u
                                    std::to_string(progress.newest_round) + ") are");
   }
   std::vector<Part> parts;
-  if (Status status =
-          PlaceSlices(schema_, areas->layout, fragment, slices, count, Coverage::kAny, parts);
-      !status.ok()) {
-    return status;
-  }
-  MergeParts(*areas, round, nullptr, Rule::kReplace, 0, fragment, parts);
-  return Status();
+  Status status =
+      PlaceSlices(schema_, areas->layout, fragment, slices, count, Coverage::kAny, parts);
+  if (status.ok()) status = CheckCuda(parts);
+  if (!status.ok()) return status;
+  return MergeParts(*areas, round, nullptr, Rule::kReplace, 0, fragment, parts);
 }
 
 Status Session::Applied(uint32_t fragment, int64_t round) {

@@ -57,12 +57,12 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
     return Status(std::move(failure));
   }
   std::vector<Part> parts;
-  const Coverage coverage = identity_.world == 1 ? Coverage::kWhole : Coverage::kContiguous;
-  if (Status status =
-          PlaceSlices(schema_, areas_->layout, submission.fragment, slices, count, coverage, parts);
-      !status.ok()) {
-    return status;
-  }
+  const Coverage coverage = identity_.world == 1 ? Coverage::kWhole : Coverage::kAny;
+  Status placed =
+      PlaceSlices(schema_, areas_->layout, submission.fragment, slices, count, coverage, parts);
+  if (placed.ok()) placed = CheckClaim(submission.fragment, parts);
+  if (placed.ok()) placed = CheckCuda(parts);
+  if (!placed.ok()) return placed;
   Operation operation;
   operation.id = ++last_op_;
   operation.fragment = submission.fragment;
@@ -74,16 +74,16 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
   operation.result.fragment = submission.fragment;
   operation.result.state = CW_STATE_PENDING;
   operation.result.round = base + 1;
-  if (identity_.world == 1) {
-    operation.element_count = areas_->layout.fragments()[submission.fragment].elements;
-  } else {
-    RunOf(areas_->layout, submission.fragment, parts, operation.first_element,
-          operation.element_count);
-  }
-  CopyIn(parts);
+  std::shared_ptr<cuda::Mark> mark;
+  if (Status status = CopyFromDevice(parts, operation, mark); !status.ok()) return status;
   const uint64_t id = operation.id;
   Operation& kept = operations_.emplace(id, std::move(operation)).first->second;
   progress.op = id;
+  if (mark) {
+    op = id;
+    announcer_->Add(id, std::move(mark));
+    return Status();
+  }
   SendSubmit(kept);
   // From here on the operation exists; whatever ends this short wait leaves it pending.
   const Status answered = Await(lock, Deadline::In(kAcknowledgeMs), [this, id] {
@@ -188,6 +188,7 @@ Status Session::Abandon(uint64_t op) {
   Operation* operation = Find(op);
   if (operation == nullptr) return NoSuchOperation(op);
   if (operation->ended()) return Status();
+  if (operation->copying) return Status(CW_BUSY, "its snapshot is still being copied off the GPU");
   if (!running()) return Lost();
   local::Abandon message{};
   message.op = operation->wire_op;

@@ -84,6 +84,8 @@ void Session::Receive(Datagram& datagram) {
       return OnWelcome(datagram.As<local::Welcome>());
     case local::Type::kJoined:
       return OnJoined(datagram.As<local::Joined>(), datagram.descriptors);
+    case local::Type::kShared:
+      return OnShared(datagram.As<local::Shared>());
     case local::Type::kReady:
       return OnReady(datagram.As<local::Ready>());
     case local::Type::kSubmitted:
@@ -136,6 +138,8 @@ void Session::OnJoined(const local::Joined& message, const std::vector<Descripto
                            "start the trainer again"});
   }
   terms_ = message;
+  if (cuda_) areas_->pin = cuda_->Pin(areas_->snapshot.data(), areas_->snapshot.size());
+  if (share_wanted_ && !SendShare()) return;
   if (ready_step_ == Step::kNone && !formed_) return;
   FillOffer(*old);
   ready_step_ = Step::kSent;
@@ -307,6 +311,8 @@ void Session::OnError(const local::Error& message) {
   } else if (answers != 0 && answers == await_sequence_ && !await_answered_) {
     await_text_ = failure.text;
     await_answered_ = true;
+  } else if (answers != 0 && answers == share_sequence_ && share_step_ == Step::kSent) {
+    share_step_ = Step::kNone;
   } else if (Operation* operation = Answered(answers)) {
     EndOperation(*operation, std::move(failure));
   } else {

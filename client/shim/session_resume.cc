@@ -68,6 +68,7 @@ void Session::Resume(bool resumed) {
   if (resumed) {
     for (Progress& progress : progress_) progress.told_round = -1;
     if (join_step_ == Step::kSent && !SendJoin()) return;
+    if (share_step_ == Step::kSent && !SendShare()) return;
     if (join_step_ == Step::kDone && ready_step_ == Step::kSent && !SendOffer()) return;
     if (!running()) return;
     QueryOperations();
@@ -116,20 +117,29 @@ bool Session::SendJoin() {
 
 bool Session::SendOffer() {
   local::Offer message{};
-  if (!Send(message, local::Type::kOffer)) return false;
+  Descriptor memfd;
+  if (identity_.world > 1) {
+    if (Status status = WriteRanges(claim_, memfd); !status.ok()) {
+      Die(status.failure());
+      return false;
+    }
+    message.slices = static_cast<uint32_t>(claim_.size());
+  }
+  if (!Send(message, local::Type::kOffer, memfd.get())) return false;
   offer_sequence_ = sequence_;
   return true;
 }
 
 bool Session::SendSubmit(Operation& operation) {
   local::Submit message{};
-  message.op = ++last_wire_op_;
+  message.op = identity_.world == 1 ? ++last_wire_op_
+                                    : local::OpNumber(operation.fragment, operation.base_round);
   message.fragment = operation.fragment;
   message.apply_replace = operation.apply_replace ? 1 : 0;
+  message.memory =
+      static_cast<uint8_t>(operation.on_device ? local::Memory::kDevice : local::Memory::kHost);
   message.base_round = operation.base_round;
   message.weight = operation.weight;
-  message.first_element = operation.first_element;
-  message.element_count = operation.element_count;
   operation.wire_op = message.op;
   operation.wire_session = session_;
   operation.acknowledged = false;
@@ -142,14 +152,16 @@ void Session::FillOffer(const Areas& old) {
   if (terms_.outer == 0) return;
   for (uint32_t fragment = 0; fragment < progress_.size(); ++fragment) {
     const Progress& progress = progress_[fragment];
-    const uint64_t elements = areas_->layout.fragments()[fragment].elements;
     const uint8_t dtype = areas_->layout.fragments()[fragment].dtype;
-    if (progress.base_round >= 0) {
-      Cast(progress.base->ValueOf(fragment, progress.base_round), elements, dtype,
-           areas_->SnapshotOf(fragment));
-    } else {
-      std::memcpy(areas_->SnapshotOf(fragment), old.SnapshotOf(fragment),
-                  elements * BytesOf(dtype));
+    for (const Range& range : OwnRanges(fragment)) {
+      const uint64_t offset = range.first * BytesOf(dtype);
+      uint8_t* const to = areas_->SnapshotOf(fragment) + offset;
+      if (progress.base_round >= 0) {
+        Cast(progress.base->ValueOf(fragment, progress.base_round) + range.first, range.count,
+             dtype, to);
+      } else {
+        std::memcpy(to, old.SnapshotOf(fragment) + offset, range.count * BytesOf(dtype));
+      }
     }
   }
 }
@@ -199,7 +211,11 @@ void Session::ReconcileFragment(uint32_t fragment, int64_t round) {
 
 void Session::QueryOperations() {
   for (auto& [id, operation] : operations_) {
-    if (operation.ended() || phase_ != Phase::kUp) continue;
+    if (operation.ended() || operation.copying || phase_ != Phase::kUp) continue;
+    if (operation.wire_op == 0) {  // its copy ended while there was no connection
+      OnUnknown(operation);
+      continue;
+    }
     local::Query message{};
     message.session = operation.wire_session;
     message.op = operation.wire_op;
@@ -225,11 +241,19 @@ void Session::OnUnknown(Operation& operation) {
 void Session::Resubmit(Operation& operation) {
   const uint32_t fragment = operation.fragment;
   Progress& progress = progress_[fragment];
-  if (operation.sent != areas_) {
+  if (operation.on_device) {
+    operation.sent = areas_;
+    if (!shared_) {
+      if (Status status = FetchSnapshot(operation); !status.ok()) {
+        return EndOperation(operation, Failure(status.failure()));
+      }
+    }
+  } else if (operation.sent != areas_) {
     const uint64_t size = BytesOf(areas_->layout.fragments()[fragment].dtype);
-    std::memcpy(areas_->SnapshotOf(fragment) + operation.first_element * size,
-                operation.sent->SnapshotOf(fragment) + operation.first_element * size,
-                operation.element_count * size);
+    for (const Range& range : OwnRanges(fragment)) {
+      std::memcpy(areas_->SnapshotOf(fragment) + range.first * size,
+                  operation.sent->SnapshotOf(fragment) + range.first * size, range.count * size);
+    }
     operation.sent = areas_;
   }
   operation.base_round = progress.base_round;

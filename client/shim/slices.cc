@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "client/shim/sealed_memfd.h"
+
 namespace causeway::client {
 namespace {
 
@@ -18,6 +20,9 @@ Status CheckSlice(const cw_slice& slice, const Schema& schema, uint64_t& count) 
   count = slice.count == CW_WHOLE ? tensor.elements - slice.first : slice.count;
   if (count > tensor.elements - slice.first) {
     return TensorFailure(CW_ARGUMENT, tensor.name, "the slice ends beyond its end");
+  }
+  if (slice.memory > CW_MEMORY_CUDA || slice.zero[0] != 0 || slice.zero[1] != 0) {
+    return TensorFailure(CW_ARGUMENT, tensor.name, "unknown memory");
   }
   if (slice.cast != nullptr && slice.cast_dtype > CW_FP16) {
     return TensorFailure(CW_ARGUMENT, tensor.name, "unknown cast_dtype");
@@ -50,7 +55,7 @@ const Tensor* TensorBetween(const Schema& schema, const Layout& layout, uint32_t
 // The parts of one fragment, [from, to), in order.
 Status CheckFragment(const Schema& schema, const Layout& layout, uint32_t fragment,
                      const Part* from, const Part* to, Coverage coverage) {
-  uint64_t reached = coverage == Coverage::kWhole || from == to ? 0 : from->first;
+  uint64_t reached = 0;
   auto gap = [&](uint64_t begin, uint64_t end) {
     if (coverage == Coverage::kAny || begin >= end) return Status();
     const Tensor* missed = TensorBetween(schema, layout, fragment, begin, end);
@@ -77,7 +82,7 @@ Status PlaceSlices(const Schema& schema, const Layout& layout, int64_t fragment,
                    const cw_slice* slices, uint32_t count, Coverage coverage,
                    std::vector<Part>& parts) {
   parts.clear();
-  if (count > kSlicesMax) return Status(CW_ARGUMENT, "too many slices");
+  if (count > local::kSlicesMax) return Status(CW_ARGUMENT, "too many slices");
   if (count > 0 && slices == nullptr) return Status(CW_ARGUMENT, "slices is NULL");
   for (uint32_t i = 0; i < count; ++i) {
     uint64_t elements = 0;
@@ -111,21 +116,25 @@ Status PlaceSlices(const Schema& schema, const Layout& layout, int64_t fragment,
   return Status();
 }
 
-void RunOf(const Layout& layout, uint32_t fragment, const std::vector<Part>& parts, uint64_t& first,
-           uint64_t& count) {
-  first = count = 0;
-  if (parts.empty()) return;
-  const std::vector<uint32_t>& tensors = layout.fragments()[fragment].tensors;
-  if (layout.placements()[tensors.front()].first_element < parts.front().first) {
-    first = parts.front().first;
+std::vector<Range> RangesOf(const std::vector<Part>& parts) {
+  std::vector<Range> ranges;
+  for (const Part& part : parts) {
+    if (!ranges.empty() && ranges.back().fragment == part.fragment &&
+        ranges.back().first + ranges.back().count == part.first) {
+      ranges.back().count += part.count;
+    } else {
+      ranges.push_back({part.fragment, part.first, part.count});
+    }
   }
-  const uint64_t reached = parts.back().first + parts.back().count;
-  const size_t next = TensorAfter(layout, fragment, reached);
-  uint64_t end = layout.fragments()[fragment].elements;
-  if (next < tensors.size()) {
-    end = std::max(layout.placements()[tensors[next]].first_element, reached);
-  }
-  count = end - first;
+  return ranges;
+}
+
+Status WriteRanges(const std::vector<Range>& ranges, Descriptor& memfd) {
+  std::vector<local::SliceRecord> records;
+  for (const Range& range : ranges)
+    records.push_back({range.first, range.count, range.fragment, 0});
+  return SealedMemfd("causeway slices", records.data(), records.size() * sizeof(local::SliceRecord),
+                     memfd);
 }
 
 }  // namespace causeway::client

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "client/include/causeway.h"
+#include "client/shim/descriptor.h"
 #include "client/shim/failure.h"
 #include "client/shim/layout.h"
 #include "client/shim/schema.h"
+#include "proto/local_protocol.h"
 
 namespace causeway::client {
-
-inline constexpr uint32_t kSlicesMax = 1u << 20;  // of one call
 
 // A slice, placed: `first` counts elements of its fragment.
 struct Part {
@@ -25,9 +25,8 @@ struct Part {
 };
 
 enum class Coverage {
-  kWhole,       // every element of the fragment's tensors exactly once
-  kContiguous,  // one run of elements without a gap (padding between tensors is none)
-  kAny,         // disjoint
+  kWhole,  // every element of the fragment's tensors exactly once
+  kAny,    // disjoint
 };
 
 // Parts without the aliases and empty slices, by first element. `fragment` < 0: all fragments, in
@@ -36,9 +35,18 @@ Status PlaceSlices(const Schema& schema, const Layout& layout, int64_t fragment,
                    const cw_slice* slices, uint32_t count, Coverage coverage,
                    std::vector<Part>& parts);
 
-// The run of the fragment's elements that the parts stand for, padding up to the next tensor
-// included; whole fragments begin at 0 and end with the fragment.
-void RunOf(const Layout& layout, uint32_t fragment, const std::vector<Part>& parts, uint64_t& first,
-           uint64_t& count);
+// A run of a fragment's elements.
+struct Range {
+  uint32_t fragment = 0;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// The runs that placed parts cover, neighbours joined.
+std::vector<Range> RangesOf(const std::vector<Part>& parts);
+
+// A fresh memfd with one SliceRecord a range, sealed against any change.
+Status WriteRanges(const std::vector<Range>& ranges, Descriptor& memfd);
 
 }  // namespace causeway::client

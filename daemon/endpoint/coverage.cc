@@ -16,9 +16,9 @@ absl::Status Coverage::Add(uint64_t first, uint64_t count, uint32_t rank) {
                                                    fragment_, " of ", elements, " elements"));
   }
   if (count == 0) return absl::OkStatus();
-  if (slices_.size() >= kSlicesMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, ": more than ", kSlicesMax, " slices of fragment ", fragment_));
+  if (slices_.size() >= local::kSlicesMax) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", rank, ": more than ", local::kSlicesMax, " slices of fragment ", fragment_));
   }
   auto next = slices_.upper_bound(first);
   auto clash = slices_.end();

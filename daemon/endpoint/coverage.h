@@ -16,8 +16,6 @@
 
 namespace causeway::endpoint {
 
-inline constexpr size_t kSlicesMax = local::kRanksMax;  // of one submission
-
 class Coverage {
  public:
   // `layout` outlives this object.
@@ -26,7 +24,7 @@ class Coverage {
 
   // Takes elements [first, first + count) from `rank`. INVALID_ARGUMENT, and nothing changes, when
   // they leave the fragment or overlap an earlier slice, whose rank is named; RESOURCE_EXHAUSTED
-  // over kSlicesMax. An empty slice is legal and covers nothing.
+  // over local::kSlicesMax. An empty slice is legal and covers nothing.
   absl::Status Add(uint64_t first, uint64_t count, uint32_t rank);
 
   // The first element of a tensor that nobody has provided; nullopt: the submission is whole.

@@ -72,7 +72,8 @@ class Daemon final : private trainers::TrainerListener,
   std::optional<trainers::Problem> OnHello(trainers::Session& session) override;
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
               schema::Schema schema) override;
-  void OnOffer(trainers::Session& session, uint64_t sequence) override;
+  void OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
+               std::vector<local::SliceRecord> slices) override;
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) override;
   void OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) override;
   void OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op) override;

@@ -56,8 +56,9 @@ void Daemon::OnJoin(trainers::Session& session, const trainers::JoinRequest& req
                     schema::Schema schema) {
   FindRun(session.run())->OnJoin(session, request, std::move(schema));
 }
-void Daemon::OnOffer(trainers::Session& session, uint64_t sequence) {
-  FindRun(session.run())->OnOffer(session, sequence);
+void Daemon::OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
+                     std::vector<local::SliceRecord> slices) {
+  FindRun(session.run())->OnOffer(session, request, std::move(slices));
 }
 void Daemon::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) {
   FindRun(session.run())->OnSubmit(session, request);

@@ -1,12 +1,20 @@
-// What a run keeps of its trainer on this cluster: the session, and one operation a fragment until
-// its result is applied. Plain data, confined to the loop's thread.
+// What a run keeps of its trainer on this cluster: the sessions of its ranks, and one operation a
+// fragment until its result is applied. Plain data, confined to the loop's thread.
+//
+// The ranks are one trainer to the engine: it joins when the last of them has offered its slices,
+// an operation begins when the last of them has submitted its own, and one that dies takes all
+// away.
 #ifndef CAUSEWAY_DAEMON_RUN_LOCAL_TRAINER_H_
 #define CAUSEWAY_DAEMON_RUN_LOCAL_TRAINER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
+#include "daemon/endpoint/coverage.h"
 #include "daemon/engine/action.h"
 #include "proto/local_protocol.h"
 
@@ -17,11 +25,13 @@ struct LocalOp {
   uint64_t op = 0;
   uint32_t fragment = 0;
   int64_t base_round = 0;
-  uint64_t weight = 0;
+  uint64_t weight = 0;  // of all ranks
   int64_t submitted_us = 0;
-  bool handed_over = false;  // the engine has it
-  bool sending = false;      // bytes may have left this gateway
-  bool reported = false;     // the trainer knows the end
+  std::map<uint32_t, uint64_t> submits;  // by rank that has submitted: its message's number
+  std::set<uint32_t> applied;            // ranks
+  bool handed_over = false;              // the engine has it
+  bool sending = false;                  // bytes may have left this gateway
+  bool reported = false;                 // the trainer knows the end
   // The end, as the engine said it; told once the value is readable.
   std::optional<engine::OpChanged> decided;
   local::State end = local::State::kPending;
@@ -33,15 +43,43 @@ struct LocalOp {
   engine::OpId id() const { return {session, op}; }
 };
 
-struct LocalTrainer {
+struct LocalRank {
   uint64_t session = 0;
-  local::Init init = local::Init::kRun;
   bool joined = false;
-  bool offered = false;             // its first values lie in the snapshot, and are looked at
-  bool announced = false;           // the engine knows it
-  bool ready = false;               // it may submit
-  std::optional<uint64_t> finish;   // the Finish that is answered once the digest is made
-  std::map<uint32_t, LocalOp> ops;  // by fragment
+  bool offered = false;
+  bool ready = false;              // it may submit
+  std::optional<uint64_t> finish;  // the Finish that is answered once the digest is made
+  bool left = false;
+};
+
+struct LocalTrainer {
+  uint64_t session = 0;  // as the engine knows it: that of the rank that came first
+  uint32_t world = 1;    // ranks
+  local::Init init = local::Init::kRun;
+  std::map<uint32_t, LocalRank> ranks;
+  std::vector<endpoint::Coverage> slices;  // by fragment, until the last rank has offered
+  bool announced = false;                  // the engine knows it
+  bool digesting = false;                  // the final values' digest is being made
+  std::map<uint32_t, LocalOp> ops;         // by fragment
+
+  template <typename Test>
+  bool All(Test test) const {
+    return ranks.size() == world && std::all_of(ranks.begin(), ranks.end(), [&](const auto& entry) {
+             return test(entry.second);
+           });
+  }
+  bool AnyJoined() const {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [](const auto& entry) { return entry.second.joined; });
+  }
+  bool Ready() const {
+    return All([](const LocalRank& rank) { return rank.ready; });
+  }
+  // Whether that session is one of its ranks'.
+  bool Has(uint64_t rank_session) const {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const auto& entry) { return entry.second.session == rank_session; });
+  }
 };
 
 }  // namespace causeway::run

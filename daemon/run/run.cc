@@ -233,10 +233,10 @@ void Run::Do(const engine::OpChanged& action) {
   LocalOp& op = it->second;
   switch (action.state) {
     case engine::OpState::kPending:
-      Report(op, local::State::kPending, &action, 0);
+      Report(op, local::State::kPending, &action);
       return;
     case engine::OpState::kStalled:
-      Report(op, local::State::kStalled, &action, 0);
+      Report(op, local::State::kStalled, &action);
       return;
     case engine::OpState::kCommitted:
     case engine::OpState::kExcluded:
@@ -248,7 +248,7 @@ void Run::Do(const engine::OpChanged& action) {
     case engine::OpState::kFailed:
     case engine::OpState::kRebase:
       op.end = local::State::kFailed;
-      Report(op, local::State::kFailed, &action, 0);
+      Report(op, local::State::kFailed, &action);
       trainer_->ops.erase(it);  // its snapshot is free
       return;
   }

@@ -49,7 +49,8 @@ class Run final : private exchange::ExchangeListener {
   std::optional<trainers::Problem> OnHello(trainers::Session& session);
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
               schema::Schema schema);
-  void OnOffer(trainers::Session& session, uint64_t sequence);
+  void OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
+               std::vector<local::SliceRecord> slices);
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request);
   void OnApplied(trainers::Session& session, const trainers::AppliedRequest& request);
   void OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op);
@@ -129,6 +130,9 @@ class Run final : private exchange::ExchangeListener {
                                              const schema::Schema& schema) const;
   trainers::Terms TermsOf() const;
   uint64_t WindowBytes() const;
+  absl::Status CheckSlices(uint32_t rank, const std::vector<local::SliceRecord>& slices);
+  bool WholeSlices();
+  void LookAtOffer();
   void AnnounceTrainer(const engine::Hash256& parameters);
   void MaybeReady();
   void SendReady(bool matches, const std::vector<int64_t>& rounds);
@@ -152,11 +156,30 @@ class Run final : private exchange::ExchangeListener {
             const std::string& tensor);
 
   // ---- operations
-  trainers::Session* session() const;
-  void HandOver(const LocalOp& op, uint64_t sequence);
+  // Calls visit(session, rank's number, rank) for each rank whose session is there.
+  template <typename Visit>
+  void ForEachRank(Visit visit) {
+    if (!trainer_) return;
+    for (auto& [number, rank] : trainer_->ranks) {
+      if (trainers::Session* session = around_.find_session(rank.session)) {
+        visit(*session, number, rank);
+      }
+    }
+  }
+  void EndTrainer(const trainers::Session& gone, bool left);
+  void RefuseAll(const trainers::Problem& problem);
+  std::optional<trainers::Problem> CheckSubmit(const trainers::Session& session,
+                                               const trainers::SubmitRequest& request);
+  void OnWhole(const LocalOp& op);
+  void EndRefused(const LocalOp& op, const trainers::Problem& problem);
+  void EndRebased(const LocalOp& op);
+  void MakeDigest();
+  void HandOver(uint32_t fragment);
   void Deliver(engine::FragmentId fragment);
-  void Report(const LocalOp& op, local::State state, const engine::OpChanged* change,
-              uint64_t answers);
+  // To every rank that has submitted its part.
+  void Report(const LocalOp& op, local::State state, const engine::OpChanged* change);
+  trainers::OpReport ReportOf(const LocalOp& op, local::State state,
+                              const engine::OpChanged* change) const;
   std::string Awaited(engine::ClusterSet clusters) const;
 
   const Surroundings around_;

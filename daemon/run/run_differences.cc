@@ -95,9 +95,7 @@ void Run::RefuseTrainer(const std::string& difference) {
                               " differs: ", difference);
   around_.log->Error(event::kTrainerRefused, {{"run", name()}, {"peer", problem.cluster}},
                      problem.text);
-  if (trainers::Session* trainer = around_.find_session(refused.session)) {
-    trainer->SendError(0, problem);
-  }
+  if (trainer_ && trainer_->session == refused.session) RefuseAll(problem);
 }
 
 // ---------------------------------------------------------------- results
@@ -154,16 +152,14 @@ void Run::Fail(const std::string& text, local::Code code, engine::ClusterId clus
   detail_timer_ = 0;
   failure_ = text;
   around_.log->Error(event::kRunFailed, {{"run", name()}, {"peer", roster_.Name(cluster)}}, text);
-  if (trainers::Session* trainer = session()) {
-    trainers::Problem problem;
-    problem.code = code;
-    problem.fatal = true;
-    problem.cluster = roster_.Name(cluster);
-    problem.tensor = tensor;
-    problem.round = fatal_ ? fatal_->round : -1;
-    problem.text = absl::StrCat("run '", name(), "' cannot go on: ", text);
-    trainer->SendError(0, problem);
-  }
+  trainers::Problem problem;
+  problem.code = code;
+  problem.fatal = true;
+  problem.cluster = roster_.Name(cluster);
+  problem.tensor = tensor;
+  problem.round = fatal_ ? fatal_->round : -1;
+  problem.text = absl::StrCat("run '", name(), "' cannot go on: ", text);
+  RefuseAll(problem);
 }
 
 }  // namespace causeway::run

@@ -21,12 +21,6 @@ trainers::Problem Refusal(local::Code code, std::string text) {
   return out;
 }
 
-// Gradient averaging has no parameters to agree on: all clusters offer the same nothing.
-engine::Hash256 NoParameters() {
-  static constexpr uint8_t kText[] = "causeway gradients";
-  return outer::Sha256({kText, sizeof(kText) - 1});
-}
-
 }  // namespace
 
 std::optional<trainers::Problem> Run::OnHello(trainers::Session& session) {
@@ -36,21 +30,25 @@ std::optional<trainers::Problem> Run::OnHello(trainers::Session& session) {
                    absl::StrCat("run '", name(), "' has failed: ", failure_,
                                 "; restart the gateway once the cause is mended"));
   }
-  if (session.world() != 1) {
+  if (trainer_ && session.world() != trainer_->world) {
     return Refusal(local::Code::kIdentityTaken,
-                   absl::StrCat("run '", name(),
-                                "' takes one trainer process a cluster (its other "
-                                "ranks get the result from it); this one says world ",
-                                session.world()));
+                   absl::StrCat("run '", name(), "' has trainers of world ", trainer_->world,
+                                " on this cluster; this one says world ", session.world()));
   }
-  if (trainer_) {
-    return Refusal(local::Code::kIdentityTaken,
-                   absl::StrCat("run '", name(), "' already has a trainer on this cluster"));
+  if (trainer_ && trainer_->ranks.count(session.rank()) != 0) {
+    return Refusal(local::Code::kIdentityTaken, absl::StrCat("run '", name(), "' already has rank ",
+                                                             session.rank(), " of this cluster"));
   }
-  trainer_.emplace();
-  trainer_->session = session.id();
-  finished_ = false;
-  around_.metrics->trainers_attached.With({name()}).Set(1);
+  if (!trainer_) {
+    trainer_.emplace();
+    trainer_->session = session.id();
+    trainer_->world = session.world();
+    finished_ = false;
+  }
+  session.set_operations(trainer_->session);
+  trainer_->ranks[session.rank()].session = session.id();
+  around_.metrics->trainers_attached.With({name()}).Set(
+      static_cast<double>(trainer_->ranks.size()));
   around_.log->Info(event::kTrainerAttached, {{"run", name()}, {"pid", session.pid()}},
                     session.describe());
   return std::nullopt;
@@ -89,11 +87,15 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
     session.SendError(request.sequence, *problem);
     return;
   }
+  LocalRank& rank = trainer_->ranks.at(session.rank());
   if (!schema_ || schema_->digest() != schema.digest()) {
-    if (trainer_->offered) {
-      session.SendError(request.sequence,
-                        Refusal(local::Code::kProtocol,
-                                "Join with another schema than that of the values offered"));
+    if (trainer_->AnyJoined() && (trainer_->world > 1 || rank.offered)) {
+      session.SendError(
+          request.sequence,
+          Refusal(local::Code::kSchema,
+                  absl::StrCat("this cluster's trainer has joined with another schema: ",
+                               schema::FirstDifference(schema_->Lines(), schema.Lines(),
+                                                       absl::StrCat("rank ", session.rank())))));
       return;
     }
     const absl::Status built = BuildData(std::make_shared<const schema::Schema>(std::move(schema)));
@@ -106,8 +108,8 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
     }
     StartFetches();
   }
-  trainer_->init = request.init;
-  trainer_->joined = true;
+  trainer_->init = std::max(trainer_->init, request.init);  // the strictest of its ranks
+  rank.joined = true;
   session.SendJoined(request.sequence, TermsOf(), layout_, endpoint_->snapshot_descriptor(),
                      endpoint_->values_descriptor());
 }
@@ -187,8 +189,8 @@ uint64_t Run::WindowBytes() const {
     for (uint32_t c = 0; c < layout_->fragments()[f].chunks; ++c) {
       size_t largest = 0;
       for (const compression::CodecSpec& codec : planning_.codecs()) {
-        largest = std::max(largest,
-                           compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
+        largest =
+            std::max(largest, compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
       }
       round += largest;
     }
@@ -212,56 +214,6 @@ trainers::Terms Run::TermsOf() const {
   return out;
 }
 
-void Run::OnOffer(trainers::Session& session, uint64_t sequence) {
-  if (trainer_->announced) {  // a resumed session that has not seen the answer
-    trainer_->ready = false;
-    MaybeReady();
-    return;
-  }
-  if (std::exchange(trainer_->offered, true)) return;  // likewise; it is looked at
-  if (!HasOuterRule(config_)) {
-    AnnounceTrainer(NoParameters());
-    return;
-  }
-  struct Found {
-    engine::Hash256 digest;
-    std::optional<std::string> nonfinite;
-  };
-  auto found = std::make_shared<Found>();  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, found, sequence, id = session.id(),
-                           loop = around_.loop, alive = std::weak_ptr<bool>(alive_)] {
-    for (uint32_t f = 0; f < endpoint->layout().fragments().size() && !found->nonfinite; ++f) {
-      found->nonfinite = endpoint->NonFiniteInSnapshot(f);
-    }
-    found->digest = endpoint->SnapshotDigest();
-    loop->Post([this, alive, found, sequence, id] {
-      if (alive.expired() || !trainer_ || trainer_->session != id) return;
-      if (found->nonfinite) {
-        trainers::Problem problem =
-            Refusal(local::Code::kNonfinite,
-                    absl::StrCat("tensor '", *found->nonfinite,
-                                 "' holds NaN or Inf: the run cannot begin from it"));
-        problem.tensor = *found->nonfinite;
-        if (trainers::Session* trainer = this->session()) trainer->SendError(sequence, problem);
-        return;
-      }
-      AnnounceTrainer(found->digest);
-    });
-  });
-}
-
-void Run::AnnounceTrainer(const engine::Hash256& parameters) {
-  trainer_->announced = true;
-  engine::TrainerJoined joined;
-  joined.session = trainer_->session;
-  joined.schema = schema_->digest();
-  joined.algorithm = algorithm_digest_;
-  joined.fragments = static_cast<uint32_t>(layout_->fragments().size());
-  joined.has_parameters = true;
-  joined.parameters = parameters;
-  Drive(joined);
-}
-
 std::vector<int64_t> Run::CommittedRounds() const {
   std::vector<int64_t> out;
   for (engine::FragmentId f = 0; f < exchange_->size(); ++f) {
@@ -283,80 +235,40 @@ uint64_t Run::HoldValues() {
   return value_hold_;
 }
 
-// The trainer may begin once this gateway is a member and every fragment's value is here, as new as
-// the membership says.
-void Run::MaybeReady() {
-  if (!trainer_ || !trainer_->announced || trainer_->ready || checking_ready_ || !exchange_) return;
-  if (std::find(adopted_.begin(), adopted_.end(), false) != adopted_.end()) return;
-  if (Committing()) return;
-  const engine::Status status = engine_->Snapshot();
-  if (status.phase != engine::Phase::kActive) return;
-  const std::vector<int64_t> rounds = CommittedRounds();
-  // A new epoch may have committed a round with what this cluster sent before its gateway
-  // restarted. Only who holds the epoch's base can say what became of an operation; "unknown" would
-  // have it submitted, and counted, a second time.
-  const std::vector<engine::FragmentBase>& base = status.record->base;
-  for (size_t f = 0; f < std::min(rounds.size(), base.size()); ++f) {
-    if (rounds[f] < base[f].round) return;
-  }
-  if (!HasOuterRule(config_)) {
-    SendReady(true, rounds);
-    return;
-  }
-  checking_ready_ = true;
-  auto matches = std::make_shared<bool>(true);  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, rounds, matches, hold = HoldValues(),
-                           loop = around_.loop, id = trainer_->session,
-                           alive = std::weak_ptr<bool>(alive_)] {
-    for (uint32_t f = 0; f < rounds.size() && *matches; ++f) {
-      *matches = endpoint->SnapshotMatches(f, rounds[f]);
-    }
-    loop->Post([this, alive, rounds, matches, hold, id] {
-      if (alive.expired()) return;
-      checking_ready_ = false;
-      value_holds_.erase(hold);
-      if (trainer_ && trainer_->session == id && !Committing() && CommittedRounds() == rounds) {
-        SendReady(*matches, rounds);
-      } else {
-        MaybeReady();  // a round was committed meanwhile, or another trainer waits
-      }
-    });
-  });
-}
-
-void Run::SendReady(bool matches, const std::vector<int64_t>& rounds) {
-  trainers::Session* trainer = session();
-  if (trainer == nullptr) return;
-  const bool fresh = std::all_of(rounds.begin(), rounds.end(), [](int64_t r) { return r == 0; });
-  const bool refuses =
-      trainer_->init == local::Init::kMatch || (trainer_->init == local::Init::kMine && !fresh);
-  if (!matches && refuses) {
-    trainer->SendError(
-        0, Refusal(local::Code::kInit, absl::StrCat("run '", name(),
-                                                    "' holds other values than the "
-                                                    "trainer's, and init forbids taking them")));
-    return;
-  }
-  trainer_->ready = true;
-  const engine::Status status = engine_->Snapshot();
-  trainer->SendReady(0, matches ? local::Start::kMatch : local::Start::kReplace,
-                     static_cast<uint32_t>(status.record ? status.record->members.Count() : 1),
-                     rounds);
-}
-
 void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail) {
-  if (!trainer_ || trainer_->session != session.id()) return;
+  if (!trainer_ || !trainer_->Has(session.id())) return;
   const bool left = gone == trainers::Gone::kLeft;
-  finished_ = left;
-  const bool announced = trainer_->announced;
-  const uint64_t id = trainer_->session;
-  trainer_.reset();
-  planning_.OnTrainerGone();
-  if (refused_ && refused_->session == id) refused_.reset();
-  around_.metrics->trainers_attached.With({name()}).Set(0);
   around_.log->Info(left ? event::kRunFinished : event::kTrainerGone,
-                    {{"run", name()}, {"how", trainers::GoneName(gone)}}, detail);
-  if (announced) Drive(engine::TrainerGone{id, !left});
+                    {{"run", name()}, {"rank", session.rank()}, {"how", trainers::GoneName(gone)}},
+                    detail);
+  if (left) {
+    trainer_->ranks.at(session.rank()).left = true;
+    if (!trainer_->All([](const LocalRank& rank) { return rank.left; })) return;
+  }
+  EndTrainer(session, left);
+}
+
+// The others of its ranks cannot go on without one: its part of the model is gone.
+void Run::EndTrainer(const trainers::Session& gone, bool left) {
+  const LocalTrainer ended = *std::exchange(trainer_, std::nullopt);
+  finished_ = left;
+  planning_.OnTrainerGone();
+  if (refused_ && refused_->session == ended.session) refused_.reset();
+  around_.metrics->trainers_attached.With({name()}).Set(0);
+  trainers::Problem problem = Refusal(
+      local::Code::kComm, absl::StrCat("rank ", gone.rank(), " of this cluster's trainer (process ",
+                                       gone.pid(), ") is gone; start all of its ranks again"));
+  problem.rank = gone.rank();
+  for (const auto& [number, rank] : ended.ranks) {
+    if (rank.session == gone.id() || rank.left) continue;
+    if (trainers::Session* other = around_.find_session(rank.session)) other->SendError(0, problem);
+  }
+  if (ended.announced) Drive(engine::TrainerGone{ended.session, !left});
+}
+
+void Run::RefuseAll(const trainers::Problem& problem) {
+  ForEachRank(
+      [&](trainers::Session& session, uint32_t, LocalRank&) { session.SendError(0, problem); });
 }
 
 }  // namespace causeway::run

@@ -29,7 +29,7 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
   out->set_rule(RuleName(config_.algorithm.rule));
   out->set_codec(CodecText(config_.codec));
   out->set_local_steps(config_.algorithm.local_steps);
-  out->set_trainers(trainer_ ? 1 : 0);
+  out->set_trainers(trainer_ ? static_cast<uint32_t>(trainer_->ranks.size()) : 0);
   out->set_rounds_committed(rounds_committed_);
   out->set_rounds_excluded(rounds_excluded_);
   out->set_wire_bytes_sent(network_.chunk_bytes_sent());

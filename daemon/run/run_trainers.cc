@@ -1,5 +1,6 @@
 // A trainer's operations: submitted, followed, answered.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -23,77 +24,136 @@ trainers::Problem Retry(local::Code code, std::string text) {
 
 }  // namespace
 
-trainers::Session* Run::session() const {
-  return trainer_ ? around_.find_session(trainer_->session) : nullptr;
-}
-
-void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) {
-  const auto refuse = [&](trainers::Problem problem) {
-    problem.round = request.base_round + 1;
-    session.SendError(request.sequence, problem);
-  };
+std::optional<trainers::Problem> Run::CheckSubmit(const trainers::Session& session,
+                                                  const trainers::SubmitRequest& request) {
   if (draining_) {
-    return refuse(
-        Retry(local::Code::kDraining, "this gateway is shutting down; submit again later"));
+    return Retry(local::Code::kDraining, "this gateway is shutting down; submit again later");
   }
-  if (!trainer_->ready) {
-    return refuse(Retry(local::Code::kNotReady, "the run is not ready; wait for Ready"));
+  if (!trainer_->ranks.at(session.rank()).ready) {
+    return Retry(local::Code::kNotReady, "the run is not ready; wait for Ready");
   }
-  if (trainer_->ops.count(request.fragment) != 0) {
-    return refuse(Retry(local::Code::kBusy,
-                        absl::StrCat("fragment ", request.fragment,
-                                     " has an operation whose result is not applied yet")));
-  }
-  const uint64_t elements = layout_->fragments()[request.fragment].elements;
-  if (request.first_element != 0 || request.element_count != elements) {
+  if (trainer_->world > 1 && request.op != local::OpNumber(request.fragment, request.base_round)) {
     trainers::Problem problem;
     problem.code = local::Code::kProtocol;
     problem.text =
-        absl::StrCat("one trainer process submits the whole fragment: elements 0 to ", elements,
-                     ", not ", request.element_count, " from ", request.first_element);
-    return refuse(problem);
+        absl::StrCat("op ", request.op, " is not the number that the ranks of a cluster ",
+                     "give to fragment ", request.fragment, " on round ", request.base_round);
+    return problem;
   }
-  LocalOp op;
-  op.session = session.id();
+  auto known = trainer_->ops.find(request.fragment);
+  if (known == trainer_->ops.end()) return std::nullopt;
+  const LocalOp& op = known->second;
+  // Others may still read the result that this rank has applied.
+  if (op.reported && op.applied.count(session.rank()) != 0) return std::nullopt;
+  if (op.op == request.op && op.submits.count(session.rank()) == 0) return std::nullopt;
+  if (op.handed_over || op.submits.size() == trainer_->world ||
+      op.base_round == request.base_round) {
+    return Retry(local::Code::kBusy,
+                 absl::StrCat("fragment ", request.fragment,
+                              " has an operation whose result is not applied yet"));
+  }
+  return Retry(local::Code::kRebase,
+               absl::StrCat("the ranks of this cluster submitted fragment ", request.fragment,
+                            " on rounds ", op.base_round, " and ", request.base_round));
+}
+
+void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) {
+  if (std::optional<trainers::Problem> problem = CheckSubmit(session, request)) {
+    problem->round = request.base_round + 1;
+    if (problem->code == local::Code::kRebase) {  // all of them start again from one value
+      problem->round = exchange_->state(request.fragment).committed().round;
+      EndRebased(trainer_->ops.at(request.fragment));
+    }
+    session.SendError(request.sequence, *problem);
+    return;
+  }
+  auto known = trainer_->ops.find(request.fragment);
+  if (known != trainer_->ops.end() && known->second.op != request.op) trainer_->ops.erase(known);
+  LocalOp& op = trainer_->ops[request.fragment];
+  op.session = trainer_->session;
   op.op = request.op;
   op.fragment = request.fragment;
   op.base_round = request.base_round;
-  op.weight = request.weight;
+  const uint64_t room = std::numeric_limits<uint64_t>::max() - op.weight;
+  op.weight += std::min(room, request.weight);
+  op.submits[session.rank()] = request.sequence;
+  // What the other ranks do with their parts is no reason for this one to wait.
+  if (trainer_->world > 1) {
+    session.SendSubmitted(request.sequence, request.op, request.base_round + 1);
+  }
+  if (op.submits.size() < trainer_->world) return;
   op.submitted_us = loop::Now();
-  trainer_->ops.emplace(op.fragment, op);
+  OnWhole(op);
+}
+
+// Every rank's part is in the snapshot.
+void Run::OnWhole(const LocalOp& op) {
   around_.metrics->payload_bytes.With({name(), "submitted"})
-      .Add(static_cast<double>(elements * sizeof(float)));
+      .Add(static_cast<double>(layout_->fragments()[op.fragment].elements * sizeof(float)));
   if (!HasOuterRule(config_)) {  // a NaN gradient is the result's flag, one verdict for all
-    HandOver(op, request.sequence);
+    HandOver(op.fragment);
     return;
   }
   auto nonfinite = std::make_shared<std::optional<std::string>>();  // shared by the two halves
-  around_.workers->Submit([this, endpoint = endpoint_, op, nonfinite, loop = around_.loop,
-                           sequence = request.sequence, alive = std::weak_ptr<bool>(alive_)] {
-    *nonfinite = endpoint->NonFiniteInSnapshot(op.fragment);
-    loop->Post([this, alive, op, nonfinite, sequence] {
-      if (alive.expired() || !trainer_ || trainer_->session != op.session) return;
+  around_.workers->Submit([this, endpoint = endpoint_, id = op.id(), fragment = op.fragment,
+                           nonfinite, loop = around_.loop, alive = std::weak_ptr<bool>(alive_)] {
+    *nonfinite = endpoint->NonFiniteInSnapshot(fragment);
+    loop->Post([this, alive, id, fragment, nonfinite] {
+      if (alive.expired() || !trainer_) return;
+      auto found = trainer_->ops.find(fragment);
+      if (found == trainer_->ops.end() || found->second.id() != id) return;
       if (!*nonfinite) {
-        HandOver(op, sequence);
+        HandOver(fragment);
         return;
       }
-      trainer_->ops.erase(op.fragment);
+      const LocalOp refused = found->second;
+      trainer_->ops.erase(found);
       trainers::Problem problem;
       problem.code = local::Code::kNonfinite;
       problem.tensor = **nonfinite;
-      problem.round = op.base_round + 1;
+      problem.round = refused.base_round + 1;
       problem.text =
           absl::StrCat("tensor '", **nonfinite, "' holds NaN or Inf; nothing of it was sent");
       around_.metrics->screened_updates.With({name(), "nonfinite"}).Add(1);
-      if (trainers::Session* trainer = this->session()) trainer->SendError(sequence, problem);
+      EndRefused(refused, problem);
     });
   });
 }
 
-void Run::HandOver(const LocalOp& op, uint64_t sequence) {
-  trainer_->ops.at(op.fragment).handed_over = true;
-  if (trainers::Session* trainer = session()) {
-    trainer->SendSubmitted(sequence, op.op, op.base_round + 1);
+// With one rank the Submit still waits for its answer; with several each was told Submitted.
+void Run::EndRefused(const LocalOp& op, const trainers::Problem& problem) {
+  ForEachRank([&](trainers::Session& session, uint32_t number, LocalRank&) {
+    auto submit = op.submits.find(number);
+    if (submit == op.submits.end()) return;
+    if (trainer_->world == 1) {
+      session.SendError(submit->second, problem);
+      return;
+    }
+    session.SendError(0, problem);
+    trainers::OpReport report = ReportOf(op, local::State::kFailed, nullptr);
+    report.code = problem.code;
+    report.round = problem.round;
+    session.SendOpState(0, report);
+  });
+}
+
+void Run::EndRebased(const LocalOp& op) {
+  trainers::Problem problem =
+      Retry(local::Code::kRebase, absl::StrCat("the ranks of this cluster submitted fragment ",
+                                               op.fragment, " on different rounds"));
+  problem.round = exchange_->state(op.fragment).committed().round;
+  const LocalOp ended = op;
+  trainer_->ops.erase(op.fragment);
+  EndRefused(ended, problem);
+}
+
+void Run::HandOver(uint32_t fragment) {
+  LocalOp& op = trainer_->ops.at(fragment);
+  op.handed_over = true;
+  if (trainer_->world == 1) {
+    ForEachRank([&](trainers::Session& session, uint32_t number, LocalRank&) {
+      session.SendSubmitted(op.submits.at(number), op.op, op.base_round + 1);
+    });
   }
   engine::Submit submit;
   submit.fragment = op.fragment;
@@ -113,13 +173,11 @@ void Run::Deliver(engine::FragmentId fragment) {
                         exchange_->state(fragment).committed().round >= it->second.decided->round;
   if (!readable) return;
   it->second.reported = true;
-  Report(it->second, it->second.end, &*it->second.decided, 0);
+  Report(it->second, it->second.end, &*it->second.decided);
 }
 
-void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged* change,
-                 uint64_t answers) {
-  trainers::Session* trainer = session();
-  if (trainer == nullptr) return;
+trainers::OpReport Run::ReportOf(const LocalOp& op, local::State state,
+                                 const engine::OpChanged* change) const {
   trainers::OpReport out;
   out.op = op.op;
   out.fragment = op.fragment;
@@ -140,26 +198,36 @@ void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged*
   out.exchange_us = op.exchange_us;
   out.nonfinite = op.nonfinite;
   if (change != nullptr) out.awaited = Awaited(change->awaited);
-  trainer->SendOpState(answers, out);
+  return out;
+}
+
+void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged* change) {
+  const trainers::OpReport report = ReportOf(op, state, change);
+  ForEachRank([&](trainers::Session& session, uint32_t number, LocalRank&) {
+    if (op.submits.count(number) != 0) session.SendOpState(0, report);
+  });
 }
 
 void Run::OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) {
   planning_.OnApplied(session.rank(), request.computing_us);
   auto it = trainer_->ops.find(request.fragment);
-  if (it != trainer_->ops.end() && it->second.reported) trainer_->ops.erase(it);
+  if (it == trainer_->ops.end() || !it->second.reported) return;
+  it->second.applied.insert(session.rank());
+  if (it->second.applied.size() == trainer_->world) trainer_->ops.erase(it);
 }
 
 // An operation whose bytes may have left cannot be taken back: it is answered with what is known.
 void Run::OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op) {
-  OnQuery(session, sequence, session.id(), op);
+  OnQuery(session, sequence, session.operations(), op);
 }
 
 void Run::OnQuery(trainers::Session& session, uint64_t sequence, uint64_t op_session, uint64_t op) {
   const engine::OpId id{op_session, op};
   for (const auto& [fragment, known] : trainer_->ops) {
-    if (known.id() != id) continue;
-    Report(known, known.reported ? known.end : local::State::kPending,
-           known.decided ? &*known.decided : nullptr, sequence);
+    if (known.id() != id || known.submits.count(session.rank()) == 0) continue;
+    session.SendOpState(sequence,
+                        ReportOf(known, known.reported ? known.end : local::State::kPending,
+                                 known.decided ? &*known.decided : nullptr));
     return;
   }
   for (engine::FragmentId f = 0; exchange_ && f < exchange_->size(); ++f) {
@@ -208,18 +276,24 @@ void Run::OnFinish(trainers::Session& session, uint64_t sequence) {
     return;
   }
   // A resumed trainer repeats it: the newest is answered.
-  if (std::exchange(trainer_->finish, sequence)) return;
+  trainer_->ranks.at(session.rank()).finish = sequence;
+  if (!std::exchange(trainer_->digesting, true)) MakeDigest();
+}
+
+void Run::MakeDigest() {
   auto digest = std::make_shared<schema::Digest>();  // shared by the two halves
   around_.workers->Submit([this, endpoint = endpoint_, rounds = CommittedRounds(), digest,
-                           hold = HoldValues(), id = session.id(), loop = around_.loop,
+                           hold = HoldValues(), id = trainer_->session, loop = around_.loop,
                            alive = std::weak_ptr<bool>(alive_)] {
     *digest = endpoint->ValuesDigest(rounds);
     loop->Post([this, alive, digest, hold, id] {
       if (alive.expired()) return;
       value_holds_.erase(hold);
       if (!trainer_ || trainer_->session != id) return;
-      const uint64_t answers = *std::exchange(trainer_->finish, std::nullopt);
-      if (trainers::Session* trainer = this->session()) trainer->SendFinished(answers, *digest);
+      trainer_->digesting = false;
+      ForEachRank([&](trainers::Session& session, uint32_t, LocalRank& rank) {
+        if (rank.finish) session.SendFinished(*std::exchange(rank.finish, std::nullopt), *digest);
+      });
     });
   });
 }

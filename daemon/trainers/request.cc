@@ -97,7 +97,27 @@ absl::StatusOr<Request> Read(const local::Join& m) {
   return request;
 }
 
-absl::StatusOr<Request> Read(const local::Offer&) { return OfferRequest{}; }
+absl::StatusOr<Request> Read(const local::Share& m) {
+  if (!AllZero(m.zero, sizeof(m.zero))) return Refuse("Share: padding is not zero");
+  if (m.kind != static_cast<uint8_t>(local::DeviceMemory::kCudaVmm)) {
+    return Refuse(absl::StrCat("Share: kind ", m.kind, " is not known"));
+  }
+  if (m.bytes == 0) return Refuse("Share: an allocation of 0 bytes");
+  ShareRequest request;
+  request.bytes = m.bytes;
+  std::copy(std::begin(m.device), std::end(m.device), request.device.begin());
+  return request;
+}
+
+absl::StatusOr<Request> Read(const local::Offer& m) {
+  if (m.zero != 0) return Refuse("Offer: padding is not zero");
+  if (m.slices > local::kSlicesMax) {
+    return Refuse(absl::StrCat("Offer: ", m.slices, " slices; at most ", local::kSlicesMax));
+  }
+  OfferRequest request;
+  request.slices = m.slices;
+  return request;
+}
 
 absl::StatusOr<Request> Read(const local::Submit& m) {
   if (!AllZero(m.zero, sizeof(m.zero))) return Refuse("Submit: padding is not zero");
@@ -105,6 +125,9 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
   if (m.fragment >= local::kFragmentsMax) {
     return Refuse(
         absl::StrCat("Submit: fragment ", m.fragment, " is not below ", local::kFragmentsMax));
+  }
+  if (m.memory > static_cast<uint8_t>(local::Memory::kDevice)) {
+    return Refuse(absl::StrCat("Submit: memory ", m.memory, " is not known"));
   }
   if (m.apply_replace > 1) return Refuse("Submit: apply_replace is neither 0 nor 1");
   if (m.base_round < 0) return Refuse("Submit: base_round is negative");
@@ -116,9 +139,8 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
   request.fragment = m.fragment;
   request.apply_replace = m.apply_replace == 1;
   request.base_round = m.base_round;
+  request.memory = static_cast<local::Memory>(m.memory);
   request.weight = m.weight;
-  request.first_element = m.first_element;
-  request.element_count = m.element_count;
   return request;
 }
 
@@ -180,6 +202,8 @@ absl::StatusOr<Request> ParseBody(Type type, absl::Span<const uint8_t> datagram)
       return Parse<local::Hello>(datagram, "Hello");
     case Type::kJoin:
       return Parse<local::Join>(datagram, "Join");
+    case Type::kShare:
+      return Parse<local::Share>(datagram, "Share");
     case Type::kOffer:
       return Parse<local::Offer>(datagram, "Offer");
     case Type::kSubmit:
@@ -202,6 +226,15 @@ absl::StatusOr<Request> ParseBody(Type type, absl::Span<const uint8_t> datagram)
   }
 }
 
+// How many come beside a message.
+size_t DescriptorsOf(const Request& request) {
+  if (const auto* offer = std::get_if<OfferRequest>(&request)) return offer->slices > 0 ? 1 : 0;
+  return std::holds_alternative<JoinRequest>(request) ||
+                 std::holds_alternative<ShareRequest>(request)
+             ? 1
+             : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<Request> ParseRequest(absl::Span<const uint8_t> datagram, size_t descriptors,
@@ -221,11 +254,13 @@ absl::StatusOr<Request> ParseRequest(absl::Span<const uint8_t> datagram, size_t 
     return Refuse(
         absl::StrCat("message of version ", header.version, " in a session of version ", version));
   }
-  const size_t expected = type == Type::kJoin ? 1 : 0;
-  if (descriptors != expected) {
-    return Refuse(absl::StrCat(descriptors, " descriptors beside a message that takes ", expected));
+  absl::StatusOr<Request> request = ParseBody(type, datagram);
+  if (!request.ok()) return request;
+  if (descriptors != DescriptorsOf(*request)) {
+    return Refuse(absl::StrCat(descriptors, " descriptors beside a message that takes ",
+                               DescriptorsOf(*request)));
   }
-  return ParseBody(type, datagram);
+  return request;
 }
 
 uint64_t SequenceOf(const Request& request) {
@@ -233,8 +268,9 @@ uint64_t SequenceOf(const Request& request) {
 }
 
 const char* RequestName(const Request& request) {
-  static constexpr const char* kNames[] = {"Hello",   "Join",  "Offer", "Submit", "Applied",
-                                           "Abandon", "Query", "Await", "Finish", "Leave"};
+  static constexpr const char* kNames[] = {"Hello",  "Join",    "Share",   "Offer",
+                                           "Submit", "Applied", "Abandon", "Query",
+                                           "Await",  "Finish",  "Leave"};
   static_assert(std::size(kNames) == std::variant_size_v<Request>);
   return kNames[request.index()];
 }

@@ -37,8 +37,16 @@ struct JoinRequest {
   uint32_t local_steps = 0;  // 0: whatever the run's configuration says
 };
 
+struct ShareRequest {
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;  // of the allocation whose descriptor came beside it; not 0
+  local::DeviceMemory kind = local::DeviceMemory::kCudaVmm;
+  std::array<uint8_t, 16> device{};  // UUID
+};
+
 struct OfferRequest {
   uint64_t sequence = 0;
+  uint32_t slices = 0;  // records in the memfd that came beside it; 0: none came, all of it
 };
 
 struct SubmitRequest {
@@ -46,10 +54,9 @@ struct SubmitRequest {
   uint64_t op = 0;  // not 0
   uint32_t fragment = 0;
   bool apply_replace = false;
+  local::Memory memory = local::Memory::kHost;
   int64_t base_round = 0;  // not negative
   uint64_t weight = 0;
-  uint64_t first_element = 0;
-  uint64_t element_count = 0;
 };
 
 struct AppliedRequest {
@@ -83,9 +90,9 @@ struct LeaveRequest {
   uint64_t sequence = 0;
 };
 
-using Request =
-    std::variant<HelloRequest, JoinRequest, OfferRequest, SubmitRequest, AppliedRequest,
-                 AbandonRequest, QueryRequest, AwaitRequest, FinishRequest, LeaveRequest>;
+using Request = std::variant<HelloRequest, JoinRequest, ShareRequest, OfferRequest, SubmitRequest,
+                             AppliedRequest, AbandonRequest, QueryRequest, AwaitRequest,
+                             FinishRequest, LeaveRequest>;
 
 // `version`: what the session agreed on; 0 before Hello, which is the only legal message then (and
 // never later). `descriptors`: how many came beside the datagram. InvalidArgument names the field.

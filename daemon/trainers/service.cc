@@ -19,6 +19,10 @@ absl::StatusOr<std::unique_ptr<TrainerService>> TrainerService::Create(loop::Loo
   return std::unique_ptr<TrainerService>(new TrainerService(std::move(table)));
 }
 
+void TrainerListener::OnShare(Session& session, const ShareRequest& request, loop::Descriptor) {
+  session.SendShared(request.sequence, false, "this gateway uses no GPU");
+}
+
 void TrainerService::StopListening() { table_->StopListening(); }
 std::vector<Session*> TrainerService::Sessions() const { return table_->Sessions(); }
 Session* TrainerService::Find(uint64_t session) const { return table_->Find(session); }

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/loop/descriptor.h"
 #include "daemon/loop/loop.h"
 #include "daemon/schema/schema.h"
 #include "daemon/trainers/request.h"
@@ -57,8 +58,13 @@ class TrainerListener {
   // duplicates.
   virtual std::optional<Problem> OnHello(Session& session) = 0;
   virtual void OnJoin(Session& session, const JoinRequest& request, schema::Schema schema) = 0;
-  virtual void OnOffer(Session& session, uint64_t sequence) = 0;
-  // The slice lies inside the fragment.
+  // Whether snapshots may lie in that allocation of the trainer's device (Session::SendShared).
+  // `bytes` are at least the layout's; whether the descriptor is what it says must be tried. The
+  // base answers no.
+  virtual void OnShare(Session& session, const ShareRequest& request, loop::Descriptor memory);
+  // Each slice lies inside its fragment; none: all of it.
+  virtual void OnOffer(Session& session, const OfferRequest& request,
+                       std::vector<local::SliceRecord> slices) = 0;
   virtual void OnSubmit(Session& session, const SubmitRequest& request) = 0;
   virtual void OnApplied(Session& session, const AppliedRequest& request) = 0;
   virtual void OnAbandon(Session& session, uint64_t sequence, uint64_t op) = 0;

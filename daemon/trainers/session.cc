@@ -49,7 +49,7 @@ void Session::SendWelcome(uint64_t answers, const std::string& cluster, uint64_t
   auto message = Make<local::Welcome>(local::Type::kWelcome, answers);
   std::copy(token_.begin(), token_.end(), message.token);
   message.incarnation = incarnation;
-  message.session = id_;
+  message.session = operations_;
   Put(message.cluster, cluster);
   Send(BytesOf(message), {});
 }
@@ -124,6 +124,14 @@ void Session::SendOpState(uint64_t answers, const OpReport& report) {
   Send(BytesOf(message), {});
 }
 
+void Session::SendShared(uint64_t answers, bool accepted, absl::string_view reason) {
+  auto message = Make<local::Shared>(local::Type::kShared, answers);
+  message.accepted = accepted ? 1 : 0;
+  device_memory_ = accepted;
+  Put(message.reason, reason);
+  Send(BytesOf(message), {});
+}
+
 void Session::SendAwaiting(uint64_t answers, uint64_t op, uint64_t waited_us,
                            absl::string_view awaited, absl::string_view reason) {
   auto message = Make<local::Awaiting>(local::Type::kAwaiting, answers);
@@ -154,7 +162,7 @@ void FillError(const Problem& problem, uint32_t rank, local::Error& message) {
   message.code = static_cast<uint16_t>(problem.code);
   message.retryable = problem.retryable ? 1 : 0;
   message.fatal = problem.fatal ? 1 : 0;
-  message.rank = rank;
+  message.rank = problem.rank.value_or(rank);
   message.round = problem.round;
   Put(message.cluster, problem.cluster);
   Put(message.tensor, problem.tensor);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -32,7 +33,8 @@ struct Problem {
   bool retryable = false;
   bool fatal = false;  // the session ends after this message
   int64_t round = -1;
-  std::string cluster;  // who failed; empty: this one
+  std::string cluster;           // who failed; empty: this one
+  std::optional<uint32_t> rank;  // which of its ranks; none: the one that is told
   std::string tensor;
   std::string text;
 };
@@ -72,7 +74,10 @@ enum class Stage { kHello, kJoining, kJoined, kOffered, kReady, kFinished };
 class Session {
  public:
   ~Session();
-  uint64_t id() const { return id_; }  // first half of its op ids; never 0, never reused
+  uint64_t id() const { return id_; }  // never 0, never reused
+  // First half of its op ids, told in Welcome: its own id, or what the listener's OnHello says.
+  uint64_t operations() const { return operations_; }
+  void set_operations(uint64_t id) { operations_ = id; }
   const std::string& run() const { return run_; }
   uint32_t rank() const { return rank_; }
   uint32_t world() const { return world_; }
@@ -88,6 +93,7 @@ class Session {
   void SendJoined(uint64_t answers, const Terms& terms,
                   std::shared_ptr<const schema::Layout> layout, int snapshot_descriptor,
                   int values_descriptor);
+  void SendShared(uint64_t answers, bool accepted, absl::string_view reason);
   // `rounds`: the newest committed round of each fragment.
   void SendReady(uint64_t answers, local::Start start, uint32_t members,
                  absl::Span<const int64_t> rounds);
@@ -108,6 +114,7 @@ class Session {
   void SendWelcome(uint64_t answers, const std::string& cluster, uint64_t incarnation);
 
   uint64_t id_ = 0;
+  uint64_t operations_ = 0;
   Token token_{};
   std::string run_;
   std::string describe_;
@@ -116,6 +123,7 @@ class Session {
   pid_t pid_ = 0;
   uid_t uid_ = 0;
   Stage stage_ = Stage::kHello;
+  bool device_memory_ = false;                    // Shared said yes
   std::shared_ptr<const schema::Layout> layout_;  // shared with the endpoint; set by SendJoined
   Connection* connection_ = nullptr;              // owned by the service
   bool ended_ = false;                            // a fatal error was sent

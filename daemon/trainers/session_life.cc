@@ -148,7 +148,7 @@ void SessionTable::Begin(Connection& connection, const HelloRequest& request, co
   std::unique_ptr<Session> owned(new Session);
   Session& session = *owned;
   session.token_ = token;
-  session.id_ = SessionIdOf(token);
+  session.id_ = session.operations_ = SessionIdOf(token);
   session.run_ = request.run;
   session.rank_ = request.rank;
   session.world_ = request.world;

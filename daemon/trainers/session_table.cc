@@ -1,6 +1,7 @@
 // Connections and messages of the session table. Sessions' lives are in session_life.cc.
 #include "daemon/trainers/session_table.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -235,10 +236,11 @@ absl::Status SessionTable::HandleInSession(Session& session, const Request& requ
     return absl::OkStatus();
   }
   if (session.stage() < Stage::kJoined) return OutOfOrder(request, "Joined");
+  if (const auto* share = std::get_if<ShareRequest>(&request)) {
+    return Share(session, *share, datagram);
+  }
   if (const auto* offer = std::get_if<OfferRequest>(&request)) {
-    session.stage_ = std::max(session.stage_, Stage::kOffered);
-    listener_.OnOffer(session, offer->sequence);
-    return absl::OkStatus();
+    return Offer(session, *offer, datagram);
   }
   if (const auto* abandon = std::get_if<AbandonRequest>(&request)) {
     listener_.OnAbandon(session, abandon->sequence, abandon->op);
@@ -280,6 +282,53 @@ absl::Status SessionTable::Join(Session& session, const JoinRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status SessionTable::Share(Session& session, const ShareRequest& request,
+                                 const Datagram& datagram) {
+  if (request.bytes < session.layout_->snapshot_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("Share: ", request.bytes,
+                                                   " bytes cannot hold the snapshots' ",
+                                                   session.layout_->snapshot_bytes()));
+  }
+  loop::Descriptor memory(fcntl(datagram.descriptors.at(0).get(), F_DUPFD_CLOEXEC, 0));
+  if (!memory.valid()) {
+    session.SendShared(request.sequence, false, "the daemon has no descriptor left");
+    return absl::OkStatus();
+  }
+  listener_.OnShare(session, request, std::move(memory));
+  return absl::OkStatus();
+}
+
+absl::Status SessionTable::Offer(Session& session, const OfferRequest& request,
+                                 const Datagram& datagram) {
+  std::vector<local::SliceRecord> slices(request.slices);
+  if (request.slices > 0) {
+    absl::StatusOr<std::vector<uint8_t>> records = ReadMemfd(
+        datagram.descriptors.at(0).get(), uint64_t{request.slices} * sizeof(local::SliceRecord));
+    if (!records.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Offer: slices: ", records.status().message()));
+    }
+    std::memcpy(slices.data(), records->data(), records->size());
+  }
+  const std::vector<local::FragmentRecord>& fragments = session.layout_->fragments();
+  for (const local::SliceRecord& slice : slices) {
+    if (slice.zero != 0) return absl::InvalidArgumentError("Offer: slice padding is not zero");
+    if (slice.fragment >= fragments.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("Offer: a slice of fragment ", slice.fragment,
+                                                     " of ", fragments.size(), " is not there"));
+    }
+    const uint64_t elements = fragments[slice.fragment].elements;
+    if (slice.first_element > elements || slice.element_count > elements - slice.first_element) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Offer: a slice of ", slice.element_count, " elements from ", slice.first_element,
+          " leaves fragment ", slice.fragment, " of ", elements, " elements"));
+    }
+  }
+  session.stage_ = std::max(session.stage_, Stage::kOffered);
+  listener_.OnOffer(session, request, std::move(slices));
+  return absl::OkStatus();
+}
+
 absl::Status SessionTable::Submit(Session& session, const SubmitRequest& request) {
   if (session.stage() == Stage::kFinished) {
     return absl::InvalidArgumentError("Submit after Finished is not legal");
@@ -289,12 +338,8 @@ absl::Status SessionTable::Submit(Session& session, const SubmitRequest& request
     return absl::InvalidArgumentError(absl::StrCat("Submit: fragment ", request.fragment, " of ",
                                                    fragments.size(), " is not there"));
   }
-  const uint64_t elements = fragments[request.fragment].elements;
-  if (request.first_element > elements ||
-      request.element_count > elements - request.first_element) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Submit: a slice of ", request.element_count, " elements from ", request.first_element,
-        " leaves fragment ", request.fragment, " of ", elements, " elements"));
+  if (request.memory == local::Memory::kDevice && !session.device_memory_) {
+    return absl::InvalidArgumentError("Submit: device memory that was not shared");
   }
   listener_.OnSubmit(session, request);
   return absl::OkStatus();

@@ -56,6 +56,8 @@ class SessionTable {
   void Resume(Connection& connection, const HelloRequest& request, Session& session);
   void Begin(Connection& connection, const HelloRequest& request, const Token& token);
   absl::Status Join(Session& session, const JoinRequest& request, const Datagram& datagram);
+  absl::Status Share(Session& session, const ShareRequest& request, const Datagram& datagram);
+  absl::Status Offer(Session& session, const OfferRequest& request, const Datagram& datagram);
   absl::Status Submit(Session& session, const SubmitRequest& request);
 
   // Sessions.

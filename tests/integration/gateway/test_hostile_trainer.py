@@ -64,8 +64,8 @@ class RawTrainer:
                   [memory] if descriptors is None else descriptors)
         os.close(memory)
 
-    def submit(self, op=1, fragment=0, base=0, weight=1, first=0, count=256):
-        self.send(SUBMIT, struct.pack("<QIB3xqQQQ", op, fragment, 0, base, weight, first, count))
+    def submit(self, op=1, fragment=0, base=0, weight=1):
+        self.send(SUBMIT, struct.pack("<QIBB2xqQ", op, fragment, 0, 0, base, weight))
 
     def close(self):
         self.socket.close()
@@ -217,7 +217,7 @@ class HostileTrainer(unittest.TestCase):
             # The snapshot is the trainer's to write: whatever lies in it, the gateway only reads numbers.
             with mmap.mmap(snapshot, 400000, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as scribble:
                 scribble[:] = b"\xff" * 400000
-            trainer.send(OFFER, b"")
+            trainer.send(OFFER, bytes(8))
             kind, body, _ = trainer.receive()
             self.assertEqual(kind, ERROR)
             self.assertIn(b"tensor 'w' holds NaN or Inf", body)

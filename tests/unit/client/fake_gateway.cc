@@ -29,6 +29,12 @@ Memory::~Memory() {
   if (descriptor >= 0) close(descriptor);
 }
 
+void Memory::Map(int given, uint64_t bytes) {
+  descriptor = given;
+  size = bytes;
+  data = static_cast<uint8_t*>(mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0));
+}
+
 void Memory::Make(uint64_t bytes, bool sealed) {
   size = bytes;
   descriptor = memfd_create("fake-gateway", MFD_CLOEXEC | MFD_ALLOW_SEALING);

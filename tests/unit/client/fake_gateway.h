@@ -29,6 +29,7 @@ struct Memory {
   Memory(const Memory&) = delete;
   ~Memory();
   void Make(uint64_t bytes, bool sealed);
+  void Map(int given, uint64_t bytes);  // somebody else's; takes the descriptor
   int descriptor = -1;
   uint8_t* data = nullptr;
   uint64_t size = 0;
@@ -45,6 +46,7 @@ struct Options {
   bool hold = false;            // results wait for Release
   bool sealed = true;           // memfds are, as they must be
   bool silent = false;          // Hello gets no answer
+  bool share = false;           // takes device memory that trainers share
   bool keep_sessions = true;    // a token is recognised after a lost connection
   uint64_t exchange_us = 1000;  // told in results
 };
@@ -106,6 +108,7 @@ class FakeGateway {
     int64_t round = 0;
     uint64_t weight = 0;
     local::State state = local::State::kPending;
+    bool on_device = false;  // its snapshot lies in the memory that the trainer shared
   };
   struct Cluster {
     std::string name, path;
@@ -115,7 +118,7 @@ class FakeGateway {
     uint64_t session = 0;
     bool joined = false, offered = false, ready = false;
     uint64_t offer_sequence = 0;
-    std::shared_ptr<Memory> snapshot, values, layout;
+    std::shared_ptr<Memory> snapshot, values, layout, device;
     std::map<uint32_t, Submission> open;                        // by fragment: not committed
     std::map<uint64_t, std::pair<uint32_t, Submission>> ended;  // by op
     std::vector<Received> log;
@@ -132,6 +135,7 @@ class FakeGateway {
   void Handle(size_t index, const Received& message, int descriptor);
   void OnHello(Cluster& cluster, const local::Hello& hello);
   void OnJoin(Cluster& cluster, const local::Join& join, int schema);
+  void OnShare(Cluster& cluster, const local::Share& share, int memory);
   void OnOffer(Cluster& cluster, uint64_t sequence);
   void FormIfComplete();
   void OnSubmit(Cluster& cluster, const local::Submit& submit);

@@ -44,6 +44,8 @@ void FakeGateway::Handle(size_t index, const Received& message, int descriptor) 
       return OnHello(cluster, message.As<local::Hello>());
     case local::Type::kJoin:
       return OnJoin(cluster, message.As<local::Join>(), descriptor);
+    case local::Type::kShare:
+      return OnShare(cluster, message.As<local::Share>(), descriptor);
     case local::Type::kOffer:
       return OnOffer(cluster, message.As<local::Header>().sequence);
     case local::Type::kSubmit:
@@ -203,6 +205,19 @@ void FakeGateway::OnJoin(Cluster& cluster, const local::Join& join, int schema) 
        {cluster.layout->descriptor, cluster.snapshot->descriptor, cluster.values->descriptor});
 }
 
+void FakeGateway::OnShare(Cluster& cluster, const local::Share& share, int memory) {
+  local::Shared answer{};
+  answer.header = Head(cluster, local::Type::kShared, sizeof(answer), share.header.sequence);
+  answer.accepted = options_.share ? 1 : 0;
+  if (options_.share) {
+    cluster.device = std::make_shared<Memory>();
+    cluster.device->Map(dup(memory), share.bytes);
+  } else {
+    std::strcpy(answer.reason, "no GPU here");
+  }
+  Send(cluster, &answer, sizeof(answer));
+}
+
 void FakeGateway::OnOffer(Cluster& cluster, uint64_t sequence) {
   cluster.offered = true;
   cluster.offer_sequence = sequence;
@@ -265,6 +280,7 @@ void FakeGateway::OnSubmit(Cluster& cluster, const local::Submit& submit) {
   submission.session = cluster.session;
   submission.round = submit.base_round + 1;
   submission.weight = submit.weight;
+  submission.on_device = submit.memory == static_cast<uint8_t>(local::Memory::kDevice);
   cluster.open[submit.fragment] = submission;
   local::Submitted answer{};
   answer.header = Head(cluster, local::Type::kSubmitted, sizeof(answer), submit.header.sequence);
@@ -307,8 +323,9 @@ void FakeGateway::CommitComplete() {
     for (uint64_t e = 0; e < fragment.record.elements; ++e) {
       float sum = 0;
       for (const Cluster& cluster : clusters_) {
-        const float sent = Load(cluster.snapshot->data + fragment.record.snapshot_offset, e,
-                                fragment.record.dtype);
+        const Memory& memory = cluster.open.at(f).on_device ? *cluster.device : *cluster.snapshot;
+        const float sent =
+            Load(memory.data + fragment.record.snapshot_offset, e, fragment.record.dtype);
         const float delta = outer_ ? fragment.values[e] - sent : sent;
         sum += static_cast<float>(cluster.open.at(f).weight) * delta;
       }

@@ -83,7 +83,7 @@ TEST_CASE("the C++ wrapper throws what failed and trains") {
   tensor.shape[0] = 3;
   REQUIRE(trainer.Join({tensor}, true).local_steps == 4);
   const std::vector<cw_slice> slices = {
-      cw_slice{0, 0, 0, CW_WHOLE, weight.data(), nullptr, nullptr}};
+      cw_slice{0, 0, 0, {}, 0, CW_WHOLE, weight.data(), nullptr, nullptr}};
   trainer.Offer(slices);
   REQUIRE(trainer.Ready() == CW_MATCH);
   weight[0] = 7;

@@ -99,8 +99,8 @@ void Trainer::ApplyAndTell(uint64_t op, cw_apply_mode mode) {
 
 std::vector<cw_slice> Trainer::Slices() {
   std::vector<cw_slice> slices(2);
-  slices[0] = cw_slice{0, 0, 0, CW_WHOLE, a.data(), nullptr, nullptr};
-  slices[1] = cw_slice{1, 0, 0, CW_WHOLE, b.data(), nullptr, nullptr};
+  slices[0] = cw_slice{0, 0, 0, {}, 0, CW_WHOLE, a.data(), nullptr, nullptr};
+  slices[1] = cw_slice{1, 0, 0, {}, 0, CW_WHOLE, b.data(), nullptr, nullptr};
   return slices;
 }
 

@@ -37,6 +37,7 @@ class Recorder : public trainers::TrainerListener {
       return problem;
     }
     Add(absl::StrCat("hello ", session.rank()));
+    if (session.world() > 1) session.set_operations(4711);
     return std::nullopt;
   }
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
@@ -50,9 +51,15 @@ class Recorder : public trainers::TrainerListener {
     session.SendJoined(request.sequence, terms, std::make_shared<schema::Layout>(*layout),
                        snapshot_.get(), values_.get());
   }
-  void OnOffer(trainers::Session& session, uint64_t sequence) override {
-    Add(absl::StrCat("offer ", session.rank()));
-    session.SendReady(sequence, local::Start::kReplace, 2, {5, 6});
+  void OnShare(trainers::Session& session, const trainers::ShareRequest& request,
+               loop::Descriptor memory) override {
+    Add(absl::StrCat("share ", session.rank(), " ", request.bytes, " bytes"));
+    session.SendShared(request.sequence, memory.valid() && request.device[0] == 1, "another GPU");
+  }
+  void OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
+               std::vector<local::SliceRecord> slices) override {
+    Add(absl::StrCat("offer ", session.rank(), " slices ", slices.size()));
+    session.SendReady(request.sequence, local::Start::kReplace, 2, {5, 6});
   }
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) override {
     Add(absl::StrCat("submit ", session.rank(), " op ", request.op));
@@ -235,7 +242,6 @@ inline local::Submit MakeSubmit(uint64_t op) {
   submit.op = op;
   submit.base_round = 5;
   submit.weight = 320;
-  submit.element_count = 512;
   return submit;
 }
 

@@ -161,20 +161,39 @@ TEST_CASE("submissions that leave the layout") {
   };
   refused([](local::Submit& s) { s.fragment = 2; }, "fragment 2 of 2");
   refused([](local::Submit& s) { s.fragment = 0xffffffff; }, "fragment 4294967295");
-  refused([](local::Submit& s) { s.element_count = 513; }, "leaves fragment 0");
-  refused([](local::Submit& s) { s.first_element = 512; }, "leaves fragment 0");
-  refused([](local::Submit& s) { s.first_element = UINT64_MAX; }, "leaves fragment 0");
-  refused(
-      [](local::Submit& s) {
-        s.first_element = 1;
-        s.element_count = UINT64_MAX;
-      },
-      "leaves");
+  refused([](local::Submit& s) { s.memory = 1; }, "not shared");
+  refused([](local::Submit& s) { s.memory = 2; }, "memory 2");
   refused([](local::Submit& s) { s.base_round = -1; }, "negative");
   refused([](local::Submit& s) { s.base_round = std::numeric_limits<int64_t>::max(); }, "no round");
   refused([](local::Submit& s) { s.op = 0; }, "op 0");
-  refused([](local::Submit& s) { s.zero[2] = 1; }, "padding");
+  refused([](local::Submit& s) { s.zero[1] = 1; }, "padding");
   refused([](local::Submit& s) { s.apply_replace = 2; }, "apply_replace");
+}
+
+TEST_CASE("slices that leave the layout") {
+  Harness harness;
+  const auto refused = [&](std::vector<local::SliceRecord> slices, uint32_t announced,
+                           const std::string& part) {
+    Trainer trainer(harness.path());
+    trainer.SayHello(MakeHello());
+    testing::SendJoin(trainer);
+    (void)trainer.Receive<local::Joined>(Type::kJoined);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(slices.data());
+    const loop::Descriptor memfd = testing::Memfd({bytes, slices.size() * sizeof(slices[0])});
+    auto offer = Make<local::Offer>(Type::kOffer);
+    offer.slices = announced;
+    trainer.Send(offer, {memfd.get()});
+    ExpectRefused(trainer, part);
+  };
+  refused({{0, 513, 0, 0}}, 1, "leaves fragment 0");
+  refused({{512, 1, 0, 0}}, 1, "leaves fragment 0");
+  refused({{UINT64_MAX, 2, 0, 0}}, 1, "leaves fragment 0");
+  refused({{1, UINT64_MAX, 0, 0}}, 1, "leaves fragment 0");
+  refused({{0, 1, 2, 0}}, 1, "fragment 2 of 2");
+  refused({{0, 1, 0, 1}}, 1, "padding");
+  refused({{0, 1, 0, 0}}, 2, "slices");
+  refused({{0, 1, 0, 0}}, 0, "1 descriptors beside a message that takes 0");
+  refused({{0, 1, 0, 0}}, local::kSlicesMax + 1, "at most");
 }
 
 TEST_CASE("wrong descriptors are refused and none is leaked") {

@@ -47,16 +47,32 @@ TEST_CASE("every field of every request arrives") {
   submit.apply_replace = 1;
   submit.base_round = 11;
   submit.weight = UINT64_MAX;
-  submit.first_element = 256;
-  submit.element_count = 512;
+  submit.memory = 1;
   const auto s = std::get<SubmitRequest>(*Parse(submit));
   CHECK(s.op == 7);
   CHECK(s.fragment == 3);
   CHECK(s.apply_replace);
   CHECK(s.base_round == 11);
   CHECK(s.weight == UINT64_MAX);
-  CHECK(s.first_element == 256);
-  CHECK(s.element_count == 512);
+  CHECK(s.memory == local::Memory::kDevice);
+
+  auto share = Make<local::Share>(Type::kShare);
+  share.bytes = uint64_t{1} << 40;
+  share.kind = 1;
+  share.device[15] = 3;
+  const auto shared = std::get<ShareRequest>(*Parse(share, 1));
+  CHECK(shared.bytes == uint64_t{1} << 40);
+  CHECK(shared.device[15] == 3);
+  share.kind = 2;
+  CHECK(!Parse(share, 1).ok());
+  share.kind = 1;
+  share.bytes = 0;
+  CHECK(!Parse(share, 1).ok());
+
+  auto offer = Make<local::Offer>(Type::kOffer);
+  offer.slices = 3;
+  CHECK(std::get<OfferRequest>(*Parse(offer, 1)).slices == 3);
+  CHECK(!Parse(offer).ok());
 
   auto query = Make<local::Query>(Type::kQuery);
   query.session = 1;
@@ -68,8 +84,8 @@ TEST_CASE("every field of every request arrives") {
 TEST_CASE("messages that only the daemon sends are refused") {
   for (int type = 0; type < 25; ++type) {
     INFO("type " << type);
-    auto message = Make<local::Offer>(static_cast<Type>(type));
-    const bool bare = type == 5 || type == 15 || type == 17;  // Offer, Finish, Leave have no body
+    auto message = Make<local::Finish>(static_cast<Type>(type));
+    const bool bare = type == 15 || type == 17;  // Finish, Leave have no body
     CHECK(Parse(message, type == 3 ? 1 : 0).ok() == bare);
   }
 }

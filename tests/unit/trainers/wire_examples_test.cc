@@ -92,7 +92,10 @@ TEST_CASE("requests of the document are parsed to what the document says") {
   CHECK(join.tensors == 1);
   CHECK(join.outer);
   CHECK(join.local_steps == 20);
-  parse("Offer");
+  CHECK(std::get<OfferRequest>(parse("Offer", 1)).slices == 1);
+  const auto share = std::get<ShareRequest>(parse("Share", 1));
+  CHECK(share.bytes == uint64_t{2} << 20);
+  CHECK(share.device[1] == 0xb1);
   const auto applied = std::get<AppliedRequest>(parse("Applied"));
   CHECK(applied.round == 5);
   CHECK(applied.computing_us == 1'000'000);
@@ -100,7 +103,7 @@ TEST_CASE("requests of the document are parsed to what the document says") {
   CHECK(submit.op == 1);
   CHECK(submit.base_round == 5);
   CHECK(submit.weight == 320);
-  CHECK(submit.element_count == 49152);
+  CHECK(submit.memory == local::Memory::kHost);
   CHECK(std::get<AbandonRequest>(parse("Abandon")).op == 1);
   CHECK(std::get<QueryRequest>(parse("Query")).session == 0x1122334455667788u);
   CHECK(std::get<AwaitRequest>(parse("Await")).op == 0);
@@ -128,6 +131,13 @@ TEST_CASE("answers of the document are what this code sends") {
   Put(joined.rule, "nesterov");
   Put(joined.codec, "int4:b64:ef");
   Same(examples, "Joined", joined);
+
+  local::SliceRecord slice{16384, 32768, 0, 0};
+  Same(examples, "SliceRecord", slice);
+
+  auto shared = Make<local::Shared>(Type::kShared, 9, 11);
+  Put(shared.reason, "no GPU");
+  Same(examples, "Shared", shared);
 
   auto ready = Make<local::Ready>(Type::kReady, 3, 3);
   ready.start = static_cast<uint8_t>(local::Start::kReplace);

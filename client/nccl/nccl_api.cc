@@ -1,0 +1,45 @@
+#include "client/nccl/nccl_api.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace causeway::client::nccl {
+namespace {
+
+constexpr char kLibrary[] = "libnccl.so.2";
+
+Status LoadInto(Calls& calls) {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return Status(CW_CUDA, std::string("there is no NCCL here: ") + dlerror());
+  const char* missing = nullptr;
+#define CAUSEWAY_NCCL_FIND(member, result, symbol, parameters)        \
+  if (void* const found = dlsym(library, symbol); found == nullptr) { \
+    missing = symbol;                                                 \
+  } else {                                                            \
+    std::memcpy(&calls.member, &found, sizeof(found));                \
+  }
+  CAUSEWAY_NCCL_CALLS(CAUSEWAY_NCCL_FIND)
+#undef CAUSEWAY_NCCL_FIND
+  if (missing == nullptr) return Status();
+  return Status(CW_CUDA, std::string(kLibrary) + " has no " + missing +
+                             ": it is older than 2.14, whose communicators need not block");
+}
+
+}  // namespace
+
+Status Load(const Calls*& calls) {
+  static const auto* const loaded = [] {
+    auto* found = new std::pair<Calls, Status>;
+    found->second = LoadInto(found->first);
+    return found;
+  }();
+  if (!loaded->second.ok()) return Status(loaded->second.failure());
+  calls = &loaded->first;
+  return Status();
+}
+
+}  // namespace causeway::client::nccl
