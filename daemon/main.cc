@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   // Before any thread starts, so that all inherit it: the control loop takes these signals.
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   const causeway::config::ParseResult parsed = causeway::config::Parse(file);
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   log.Info(observe::event::kDaemonStarting,
            {{"cluster", parsed.config->cluster}, {"version", causeway::run::kVersion}}, file);
   absl::StatusOr<std::unique_ptr<causeway::run::Daemon>> daemon =
-      causeway::run::Daemon::Create(*parsed.config, &log);
+      causeway::run::Daemon::Create(*parsed.config, file, &log);
   if (!daemon.ok()) {
     log.Error(observe::event::kDaemonFailed, {}, std::string(daemon.status().message()));
     return ExitFor(daemon.status());

@@ -65,12 +65,48 @@ std::string CertificateEnd(const PeerStatus& peer, int64_t now_s) {
   return left_s < 0 ? "EXPIRED" : absl::StrCat("in ", FormatSeconds(static_cast<double>(left_s)));
 }
 
+std::string Way(const PeerStatus& peer) {
+  if (!peer.relay().empty()) return absl::StrCat("through ", peer.relay());
+  return peer.address().empty() ? "-" : peer.address();
+}
+
+// What was measured and decided about a link that is up; empty: nothing yet.
+std::string LinkLine(const PeerStatus& peer) {
+  std::vector<std::string> words;
+  if (!peer.lanes_reason().empty()) words.push_back("lanes " + peer.lanes_reason());
+  const auto rate = [&](const char* what, const admin::v1::RateStatus& measured) {
+    if (measured.bytes_per_s() <= 0) return;
+    words.push_back(absl::StrFormat("%s %.1f MB/s%s", what, measured.bytes_per_s() / 1e6,
+                                    measured.confidence() < 0.5 ? " (little measured)" : ""));
+  };
+  rate("sends", peer.send_rate());
+  rate("receives", peer.receive_rate());
+  if (peer.tcp_segments_resent() > 0 && peer.tcp_segments_sent() > 0) {
+    words.push_back(absl::StrFormat("TCP resends %.2f%%",
+                                    100.0 * static_cast<double>(peer.tcp_segments_resent()) /
+                                        static_cast<double>(peer.tcp_segments_sent())));
+  }
+  return words.empty() ? "" : absl::StrCat("  ", peer.cluster(), ": ", absl::StrJoin(words, "; "));
+}
+
+std::string Relayed(const StatusReply& status) {
+  std::string text;
+  for (const admin::v1::RelayStatus& pair : status.relayed()) {
+    absl::StrAppend(
+        &text,
+        Printable(absl::StrCat("relays ", pair.first(), " - ", pair.second(), ": ",
+                               Plural(pair.tunnels(), "tunnel"), ", ", Bytes(pair.bytes()))),
+        "\n");
+  }
+  return text;
+}
+
 std::string Peers(const StatusReply& status, int64_t now_s) {
   Table table({"PEER", "STATE", "ADDRESS", "DIALLED BY", "LANES", "RTT", "SILENT", "SENT",
                "RECEIVED", "RESENT", "CERTIFICATE ENDS"});
   for (const PeerStatus& peer : status.peers()) {
     const bool up = peer.state() == "up";
-    table.Add({peer.cluster(), peer.state(), peer.address().empty() ? "-" : peer.address(),
+    table.Add({peer.cluster(), peer.state(), Way(peer),
                peer.dialled_by().empty() ? "-" : peer.dialled_by(),
                absl::StrCat(peer.lanes_up(), "/", peer.lanes_wanted()),
                peer.rtt_ms() > 0 ? absl::StrFormat("%.1f ms", peer.rtt_ms()) : "-",
@@ -81,6 +117,8 @@ std::string Peers(const StatusReply& status, int64_t now_s) {
   if (table.empty()) return "no peers configured\n";
   std::string text = table.Format();
   for (const PeerStatus& peer : status.peers()) {
+    const std::string line = peer.state() == "up" ? LinkLine(peer) : "";
+    if (!line.empty()) absl::StrAppend(&text, Printable(line), "\n");
     if (peer.last_error().empty() || peer.state() == "up") continue;
     absl::StrAppend(&text, "  ", Printable(peer.cluster()), ": ", Printable(peer.last_error()),
                     "\n");
@@ -148,7 +186,7 @@ std::string Run(const RunStatus& run) {
 }  // namespace
 
 std::string FormatStatus(const StatusReply& status, int64_t now_s) {
-  std::string text = Head(status) + Memory(status) + "\n" + Peers(status, now_s);
+  std::string text = Head(status) + Memory(status) + "\n" + Peers(status, now_s) + Relayed(status);
   if (status.runs().empty()) absl::StrAppend(&text, "\nno runs configured\n");
   for (const RunStatus& run : status.runs()) absl::StrAppend(&text, "\n", Run(run));
   return text;

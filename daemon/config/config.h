@@ -39,12 +39,16 @@ struct Peer {
   std::string address;          // host:port; empty: this side dials only what the peer advertises
   std::string relay;            // the peer through which it is reached; empty: directly
   int64_t rate_limit_bits = 0;  // a second, each way; 0: none
+
+  bool operator==(const Peer&) const = default;
 };
 
 struct Trainers {
   std::string socket = "/run/causeway/trainer.sock";
   std::string group;  // empty: the process's own group
   uint32_t mode = 0660;
+
+  bool operator==(const Trainers&) const = default;
 };
 
 enum class Rule { kAverage, kNesterov, kGradientAverage };  // `average`, `nesterov`, `gradients`
@@ -56,6 +60,8 @@ struct Algorithm {
   uint32_t local_steps = 1;           // H
   uint32_t fragments = 1;             // P
   std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
+
+  bool operator==(const Algorithm&) const = default;
 };
 
 // Whether the gateway's codecs may run on a GPU of this machine.
@@ -66,6 +72,8 @@ struct Codec {
   std::string kind = "fp32";
   bool error_feedback = false;
   std::vector<std::string> ladder;  // `auto`: canonical texts, least lossy first; empty: fixed
+
+  bool operator==(const Codec&) const = default;
 };
 
 // How contributions go: to everybody, to the owners of their chunks, or whichever is faster.
@@ -80,6 +88,8 @@ struct Run {
   Codec codec;
   Route route = Route::kAuto;
   int64_t wait_timeout_ms = 0;  // 0: a trainer waits for ever
+
+  bool operator==(const Run&) const = default;
 };
 
 struct Config {

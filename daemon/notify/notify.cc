@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #include <algorithm>
 #include <string>
@@ -35,6 +36,13 @@ void Notifier::Ready(std::string_view status) {
 }
 
 void Notifier::Status(std::string_view status) { Tell(absl::StrCat("STATUS=", OneLine(status))); }
+
+void Notifier::Reloading() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  Tell(absl::StrCat("RELOADING=1\nMONOTONIC_USEC=",
+                    int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000));
+}
 
 void Notifier::Stopping(std::string_view status) {
   Tell(absl::StrCat("STOPPING=1\nSTATUS=", OneLine(status)));

@@ -20,6 +20,7 @@ class Notifier {
  public:
   void Ready(std::string_view status);     // once listening
   void Status(std::string_view status);    // one line for `systemctl status`
+  void Reloading();                        // until Ready again
   void Stopping(std::string_view status);  // the drain begins
   // Draining takes longer: the manager's stop time-out begins again with this much.
   void ExtendTimeout(std::chrono::microseconds more);

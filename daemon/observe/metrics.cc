@@ -44,6 +44,14 @@ Metrics::Metrics()
       chunk_retransmits(registry_->AddCounter("chunk_retransmits_total",
                                               "Chunks sent to the peer again because a lane broke.",
                                               {"peer"})),
+      chunk_retransmit_bytes(
+          registry_->AddCounter("chunk_retransmit_bytes_total",
+                                "Bytes of the chunks that were sent to the peer again.", {"peer"})),
+      peer_bytes_per_second(registry_->AddGauge(
+          "peer_bytes_per_second", "What the path to the peer carries when chunks wait for it.",
+          {"peer", "direction"})),
+      last_reload_ok(registry_->AddGauge(
+          "last_reload_ok", "1 where the newest reload took effect, 0 where it was refused.", {})),
       in_flight_bytes(registry_->AddGauge(
           "in_flight_bytes", "Bytes sent to the peer and not yet acknowledged.", {"peer"})),
       round_duration_seconds(registry_->AddHistogram("round_duration_seconds",

@@ -86,6 +86,9 @@ class Metrics {
   Family<Counter>& chunk_bytes;               // {peer, direction: sent|received}
   Family<Counter>& payload_bytes;             // {run, stage: submitted|encoded|received}
   Family<Counter>& chunk_retransmits;         // {peer}
+  Family<Counter>& chunk_retransmit_bytes;    // {peer}
+  Family<Gauge>& peer_bytes_per_second;       // {peer, direction: sent|received}
+  Family<Gauge>& last_reload_ok;              // {}
   Family<Gauge>& in_flight_bytes;             // {peer}
   Family<Histogram>& round_duration_seconds;  // {run, phase: total}
   Family<Counter>& rounds;                    // {run, result: committed|excluded}

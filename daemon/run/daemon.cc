@@ -38,14 +38,19 @@ uint64_t NewIncarnation() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const config::Config& config,
+                                                       const std::string& config_path,
                                                        observe::Logger* log) {
-  auto daemon = std::unique_ptr<Daemon>(new Daemon(config, log));
+  auto daemon = std::unique_ptr<Daemon>(new Daemon(config, config_path, log));
   if (absl::Status opened = daemon->Open(); !opened.ok()) return opened;
   return daemon;
 }
 
-Daemon::Daemon(const config::Config& config, observe::Logger* log)
-    : config_(config), log_(log), incarnation_(NewIncarnation()), started_us_(loop::Now()) {}
+Daemon::Daemon(const config::Config& config, std::string config_path, observe::Logger* log)
+    : config_(config),
+      config_path_(std::move(config_path)),
+      log_(log),
+      incarnation_(NewIncarnation()),
+      started_us_(loop::Now()) {}
 
 Daemon::~Daemon() {
   closing_ = true;
@@ -67,6 +72,10 @@ absl::Status Daemon::Open() {
     const absl::Status watched =
         loop_->WatchSignal(signal, [this, signal] { BeginDrain(::strsignal(signal)); });
     if (!watched.ok()) return watched;
+  }
+  if (absl::Status watched = loop_->WatchSignal(SIGHUP, [this] { OnReloadSignal(); });
+      !watched.ok()) {
+    return watched;
   }
   ::signal(SIGPIPE, SIG_IGN);
   for (auto step : {&Daemon::OpenMemory, &Daemon::OpenGpu, &Daemon::OpenTransport,
@@ -98,8 +107,8 @@ absl::Status Daemon::OpenGpu() {
     absl::StatusOr<compression::CodecSpec> codec = compression::CodecSpec::Parse(run.codec.kind);
     if (codec.ok()) codecs.push_back(*codec);
   }
-  absl::StatusOr<gpu::Choice> choice = gpu::Choose(static_cast<gpu::Use>(config_.gpu), codecs,
-                                                   [&] { return gpu::Open(*account); });
+  absl::StatusOr<gpu::Choice> choice =
+      gpu::Choose(static_cast<gpu::Use>(config_.gpu), codecs, [&] { return gpu::Open(*account); });
   if (!choice.ok()) return choice.status();
   gpu_ = choice->codec;
   log_->Info(event::kGpu, {{"used", gpu_ != nullptr}}, choice->text);
@@ -152,17 +161,25 @@ absl::Status Daemon::OpenTransport() {
   for (const config::Peer& peer : config_.peers) {
     auto channel = credentials_->channel(peer.cluster);
     if (!channel.ok()) return channel.status();
-    transport.peers.push_back({peer.cluster, peer.address, *channel});
+    transport::PeerConfig& made = transport.peers.emplace_back();
+    made.cluster = peer.cluster;
+    made.address = peer.address;
+    made.credentials = *channel;
+    made.relay = peer.relay;
+    made.rate_limit_bits = static_cast<uint64_t>(peer.rate_limit_bits);
   }
+  transport.relay = config_.relay;
+  transport.advertise = config_.advertise;
   transport.identity = [this](const grpc::AuthContext& context,
                               const std::string& remote) -> absl::StatusOr<std::string> {
     absl::StatusOr<security::AuthenticatedPeer> peer = credentials_->Authenticate(context, remote);
     if (!peer.ok()) return peer.status();
-    const int64_t not_after_s = peer->certificate.not_after_s;
-    metrics_.certificate_not_after.With({peer->cluster}).Set(static_cast<double>(not_after_s));
+    metrics_.certificate_not_after.With({peer->cluster})
+        .Set(static_cast<double>(peer->certificate.not_after_s));
+    const std::string cluster = peer->cluster;
     absl::MutexLock lock(&certificates_mutex_);
-    certificates_not_after_s_[peer->cluster] = not_after_s;
-    return peer->cluster;
+    authenticated_[cluster] = *std::move(peer);
+    return cluster;
   };
   transport.lanes = config_.lanes;
   transport.lanes_total_max = config::kLanesTotalMax;
@@ -297,9 +314,16 @@ void Daemon::Tick() {
         .RaiseTo(static_cast<double>(peer.payload_bytes_received));
     metrics_.chunk_retransmits.With({peer.cluster})
         .RaiseTo(static_cast<double>(peer.chunks_resent));
+    metrics_.chunk_retransmit_bytes.With({peer.cluster})
+        .RaiseTo(static_cast<double>(peer.bytes_resent));
     metrics_.in_flight_bytes.With({peer.cluster})
         .Set(static_cast<double>(peer.bytes_unacknowledged));
   }
+  for (const transport::PeerRates& rates : transport_->Rates()) {
+    metrics_.peer_bytes_per_second.With({rates.cluster, "sent"}).Set(rates.send.bytes_per_s);
+    metrics_.peer_bytes_per_second.With({rates.cluster, "received"}).Set(rates.receive.bytes_per_s);
+  }
+  JudgePeers();
   CountHandshakes();
   for (const memory::Usage& usage : budget_->accounts()) {
     metrics_.memory_used_bytes.With({usage.name}).Set(static_cast<double>(usage.used_bytes));

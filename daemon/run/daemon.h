@@ -39,8 +39,9 @@ class Daemon final : private trainers::TrainerListener,
  public:
   // Everything is open and listening when it returns. Errors name the file, address or limit.
   // Call on the thread that will call Serve, before any other thread starts (signals are blocked
-  // here).
+  // here). `config_path` is read again at SIGHUP.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const config::Config& config,
+                                                        const std::string& config_path,
                                                         observe::Logger* log);
   ~Daemon() override;
 
@@ -49,7 +50,7 @@ class Daemon final : private trainers::TrainerListener,
   void Serve();
 
  private:
-  Daemon(const config::Config& config, observe::Logger* log);
+  Daemon(const config::Config& config, std::string config_path, observe::Logger* log);
   absl::Status Open();
   absl::Status OpenMemory();
   absl::Status OpenGpu();
@@ -62,6 +63,9 @@ class Daemon final : private trainers::TrainerListener,
   void CheckDrained();
   void Tick();  // once a second: metrics, status line
   void CountHandshakes();
+  void OnReloadSignal();
+  absl::Status Reload();
+  void JudgePeers();  // ends links to those that are not allowed any more
   std::string StatusLine();
   Run* FindRun(const std::string& name);
   template <typename Function>
@@ -102,6 +106,7 @@ class Daemon final : private trainers::TrainerListener,
   absl::StatusOr<std::string> ForgetRun(const std::string& run) override;
 
   const config::Config config_;
+  const std::string config_path_;
   observe::Logger* const log_;
   const uint64_t incarnation_;
   const int64_t started_us_;
@@ -115,7 +120,8 @@ class Daemon final : private trainers::TrainerListener,
   std::unique_ptr<security::Credentials> credentials_;
   absl::Mutex certificates_mutex_;
   // By peer; set where identities are proven (poller thread), read for status.
-  std::map<std::string, int64_t> certificates_not_after_s_ ABSL_GUARDED_BY(certificates_mutex_);
+  std::map<std::string, security::AuthenticatedPeer> authenticated_
+      ABSL_GUARDED_BY(certificates_mutex_);
   std::unique_ptr<work::WorkerPool> workers_;
   std::unique_ptr<transport::Transport> transport_;
   std::vector<std::unique_ptr<Run>> runs_;

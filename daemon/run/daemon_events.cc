@@ -34,6 +34,13 @@ const char* StateName(transport::PeerState state) {
   return "unknown";
 }
 
+void FillRate(const transport::DirectionRate& rate, admin::v1::RateStatus* out) {
+  if (rate.bytes_per_s <= 0) return;
+  out->set_bytes_per_s(rate.bytes_per_s);
+  out->set_age_s(absl::ToDoubleSeconds(rate.age));
+  out->set_confidence(rate.confidence);
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- trainers
@@ -181,7 +188,8 @@ absl::Status Daemon::FillStatus(admin::v1::StatusReply* reply) {
     out.set_uptime_s(static_cast<double>(loop::Now() - started_us_) / 1e6);
     out.set_draining(draining_);
     out.set_trainers(static_cast<uint32_t>(trainers_->Sessions().size()));
-    for (const transport::PeerStatus& peer : transport_->Status().peers) {
+    const transport::TransportStatus status = transport_->Status();
+    for (const transport::PeerStatus& peer : status.peers) {
       admin::v1::PeerStatus* p = out.add_peers();
       p->set_cluster(peer.cluster);
       p->set_state(StateName(peer.state));
@@ -198,11 +206,31 @@ absl::Status Daemon::FillStatus(admin::v1::StatusReply* reply) {
       p->set_payload_bytes_received(peer.payload_bytes_received);
       p->set_chunks_resent(peer.chunks_resent);
       p->set_last_error(peer.last_error);
+      p->set_lanes_reason(peer.lanes_reason);
+      p->set_relay(peer.relay);
+      p->set_bytes_resent(peer.bytes_resent);
+      p->set_tcp_segments_sent(peer.tcp_segments_sent);
+      p->set_tcp_segments_resent(peer.tcp_segments_resent);
       absl::MutexLock lock(&certificates_mutex_);
-      auto not_after = certificates_not_after_s_.find(peer.cluster);
-      if (not_after != certificates_not_after_s_.end()) {
-        p->set_certificate_not_after_unix_s(not_after->second);
+      auto proven = authenticated_.find(peer.cluster);
+      if (proven != authenticated_.end()) {
+        p->set_certificate_not_after_unix_s(proven->second.certificate.not_after_s);
       }
+    }
+    const std::vector<transport::PeerRates> rates = transport_->Rates();
+    for (admin::v1::PeerStatus& p : *out.mutable_peers()) {
+      for (const transport::PeerRates& rate : rates) {
+        if (rate.cluster != p.cluster()) continue;
+        FillRate(rate.send, p.mutable_send_rate());
+        FillRate(rate.receive, p.mutable_receive_rate());
+      }
+    }
+    for (const transport::RelayedPair& pair : status.relayed) {
+      admin::v1::RelayStatus* relayed = out.add_relayed();
+      relayed->set_first(pair.first);
+      relayed->set_second(pair.second);
+      relayed->set_tunnels(static_cast<uint32_t>(pair.tunnels));
+      relayed->set_bytes(pair.bytes);
     }
     for (const std::unique_ptr<Run>& run : runs_) run->FillStatus(out.add_runs());
     const memory::Usage total = budget_->usage();

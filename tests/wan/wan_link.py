@@ -82,7 +82,8 @@ class WanLink:
     _count = 0
 
     def __init__(self, sites, rate="100mbit", rtt="100ms", jitter="0ms", loss="0", queue=None,
-                 topology="mesh", offload=True, seed=1):
+                 topology="mesh", offload=True, seed=1, host_settings=None):
+        """`host_settings`: further sysctls of the sites' hosts, or others than HOST_SETTINGS."""
         self.sites = list(sites)
         self.rate, self.rtt_ms = rate, duration_ms(rtt)
         if queue is None:  # two bandwidth-delay products, as a well-kept router has
@@ -91,6 +92,7 @@ class WanLink:
         self._settings = (f"* rate={rate} delay={self.rtt_ms / 2 / hops:.6f}ms jitter={jitter} "
                           f"loss={loss} queue={queue}")
         self._topology, self._offload, self._seed = topology, offload, seed
+        self._host_settings = {**HOST_SETTINGS, **(host_settings or {})}
         WanLink._count += 1
         self._name = f"{PREFIX}{os.getpid()}x{WanLink._count}"
         self._processes = []
@@ -152,9 +154,8 @@ class WanLink:
         self._control.connect(control)
         self._answers = self._control.makefile("r")
 
-    @staticmethod
-    def _apply_host_settings(namespace):
-        for key, value in HOST_SETTINGS.items():
+    def _apply_host_settings(self, namespace):
+        for key, value in self._host_settings.items():
             try:
                 _run("nsenter", f"--net=/run/netns/{namespace}", "sysctl", "-q", "-w",
                      f"{key}={value}")
