@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "compression/codec.h"
 #include "daemon/endpoint/endpoint.h"
 #include "daemon/engine/ids.h"
 #include "daemon/exchange/entropy_pool.h"
 #include "daemon/exchange/ports.h"
+#include "daemon/exchange/reserve.h"
 #include "daemon/loop/loop.h"
 #include "daemon/memory/buffer_pool.h"
 #include "daemon/outer/outer_state.h"
@@ -22,8 +22,7 @@ namespace causeway::exchange {
 struct Context {
   engine::ClusterId self = 0;
   engine::Incarnation incarnation = 0;
-  compression::CodecSpec codec;
-  const planning::PlanBook* plans = nullptr;  // by the id that a contribution names
+  const planning::PlanBook* plans = nullptr;          // by the id that a contribution names
   std::shared_ptr<const schema::Layout> layout;       // shared with sessions and tasks
   std::shared_ptr<endpoint::LocalEndpoint> endpoint;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer;           // shared with tasks on workers
@@ -31,8 +30,11 @@ struct Context {
   loop::Loop* loop = nullptr;
   work::WorkerPool* workers = nullptr;
   memory::BufferPool* buffers = nullptr;
+  Reserve* reserve = nullptr;  // of this run
   ChunkPort* port = nullptr;
   ExchangeListener* listener = nullptr;
+  // Chunks of a fragment's state that a donor has sent and its joiners have not yet got.
+  uint32_t served_ahead_max = 256;
 };
 
 // After this long a task that found no memory is tried again.

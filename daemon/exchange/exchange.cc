@@ -14,8 +14,12 @@ Exchange::Exchange(const Context& context) : port_(context.port) {
   }
 }
 
-void Exchange::OnEpoch(engine::Epoch epoch) {
-  for (Fragment& fragment : fragments_) fragment.rounds->DropEpochsBelow(epoch);
+void Exchange::OnEpoch(const engine::Record& record) {
+  for (Fragment& fragment : fragments_) fragment.rounds->OnEpoch(record);
+}
+
+void Exchange::OnPlanKnown() {
+  for (Fragment& fragment : fragments_) fragment.rounds->OnPlanKnown();
 }
 
 void Exchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
@@ -27,15 +31,39 @@ void Exchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
   Fragment& fragment = fragments_[address.fragment];
   if (address.kind == ChunkKind::kState) {
     fragment.state->OnChunk(from, address, std::move(payload));
-  } else if (address.kind == ChunkKind::kContribution) {
-    fragment.rounds->OnChunk(from, address, std::move(payload));
   } else {
-    port_->ReturnCredit(from, payload.size());
+    fragment.rounds->OnChunk(from, address, std::move(payload));
   }
 }
 
+void Exchange::OnChunkRequest(engine::ClusterId from, const ChunkRequest& request) {
+  if (request.fragment < fragments_.size()) {
+    fragments_[request.fragment].rounds->SendAgain(from, request);
+  }
+}
+
+void Exchange::SendAgain(engine::ClusterId to, const ChunkAddress& address) {
+  ChunkRequest request;
+  request.kind = address.kind;
+  request.fragment = address.fragment;
+  request.round = address.round;
+  request.indices = {address.index};
+  OnChunkRequest(to, request);
+}
+
+void Exchange::OnStateChunkDone(engine::FragmentId fragment) {
+  if (fragment < fragments_.size()) fragments_[fragment].state->OnChunkDone();
+}
+
 void Exchange::OnPeerUp(engine::ClusterId peer) {
-  for (Fragment& fragment : fragments_) fragment.state->OnPeerUp(peer);
+  for (Fragment& fragment : fragments_) {
+    fragment.state->OnPeerUp(peer);
+    fragment.rounds->OnPeerUp(peer);
+  }
+}
+
+void Exchange::OnPeerDown(engine::ClusterId peer) {
+  for (Fragment& fragment : fragments_) fragment.state->OnPeerDown(peer);
 }
 
 std::shared_ptr<void> Exchange::HoldCommits() {
@@ -44,10 +72,6 @@ std::shared_ptr<void> Exchange::HoldCommits() {
     if (alive.expired()) return;
     for (Fragment& fragment : fragments_) fragment.rounds->AllowCommits();
   });
-}
-
-void Exchange::OnPeerDown(engine::ClusterId peer) {
-  for (Fragment& fragment : fragments_) fragment.state->OnPeerDown(peer);
 }
 
 }  // namespace causeway::exchange

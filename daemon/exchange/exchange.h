@@ -25,14 +25,23 @@ class Exchange {
   // Orders.
   FragmentExchange& rounds(engine::FragmentId fragment) { return *fragments_.at(fragment).rounds; }
   StateTransfer& state(engine::FragmentId fragment) { return *fragments_.at(fragment).state; }
-  // A new membership: chunks of older epochs are void.
-  void OnEpoch(engine::Epoch epoch);
+  // A membership is in force: chunks of older epochs are void, and owners are among its members.
+  void OnEpoch(const engine::Record& record);
+  // A plan came into the book.
+  void OnPlanKnown();
 
   // From peers; `from` is authenticated. Names outside the schema are dropped and their credit
   // returned.
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
+  void OnChunkRequest(engine::ClusterId from, const ChunkRequest& request);
   void OnPeerUp(engine::ClusterId peer);
   void OnPeerDown(engine::ClusterId peer);
+
+  // From the port. A chunk was lost on its way, and the way is free again: it goes once more if it
+  // is still retained.
+  void SendAgain(engine::ClusterId to, const ChunkAddress& address);
+  // A state chunk that SendChunk took has ended one way or the other.
+  void OnStateChunkDone(engine::FragmentId fragment);
 
   // Commits of all fragments wait until the value returned is gone: values stay readable. Release
   // it on the loop's thread; it may outlive the exchange.

@@ -1,5 +1,4 @@
-// Chunks are scheduled from the loop rather than by workers themselves: all bookkeeping then stays
-// on one thread, and a chunk of 2^18 elements is large enough to pay for the hop.
+// Orders and what arrives. What is done with one chunk on a worker is in combine.h.
 #include "daemon/exchange/fragment_exchange.h"
 
 #include <algorithm>
@@ -11,276 +10,253 @@
 namespace causeway::exchange {
 namespace {
 
-// Chunks of one fragment on workers at a time: enough to keep them busy, few enough that the first
-// chunks leave early.
-uint32_t Window(const Context& context) {
-  return static_cast<uint32_t>(context.workers->threads()) + 1;
-}
-
-absl::Span<const float> Part(const Context& context, engine::FragmentId fragment, uint32_t chunk,
-                             absl::Span<const float> values) {
-  return values.subspan(uint64_t{chunk} * compression::kChunkElements,
-                        context.layout->ChunkElements(fragment, chunk));
-}
-
-absl::Span<float> Part(const Context& context, engine::FragmentId fragment, uint32_t chunk,
-                       absl::Span<float> values) {
-  return values.subspan(uint64_t{chunk} * compression::kChunkElements,
-                        context.layout->ChunkElements(fragment, chunk));
-}
-
-// Puts the chunk's packed form into its place where that is smaller.
-void Pack(EntropyPool* entropy, memory::Buffer* chunk, memory::Buffer* packed) {
-  auto* out = reinterpret_cast<uint8_t*>(packed->data());
-  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(chunk->data()),
-                                        chunk->size());
-  const size_t size = entropy->With([&](compression::EntropyWorkspace* workspace) -> size_t {
-    const absl::Span<const uint8_t> made =
-        compression::PackChunk(bytes, workspace, {out, packed->size()});
-    return made.data() == out ? made.size() : 0;
-  });
-  if (size == 0) return;
-  packed->Resize(size);
-  std::swap(*chunk, *packed);
-}
-
-// Differs per round and cluster (stochastic rounding).
-uint32_t Seed(engine::RoundNumber round, engine::ClusterId self) {
-  return static_cast<uint32_t>(round) * 0x9e3779b1u + self;
+// Of stochastic rounding of results: differs per round, cluster and chunk, and from contributions'.
+uint32_t ResultSeed(engine::RoundNumber round, engine::ClusterId self, uint32_t index) {
+  return (static_cast<uint32_t>(round) * 0x85ebca6bu + self) * 0xc2b2ae35u + index;
 }
 
 }  // namespace
+
+// One chunk on a worker.
+struct FragmentExchange::Job {
+  std::vector<EncodedPart> parts;  // contributions in order, or the owner's result
+  bool combines = true;
+  std::optional<ResultEncoding> encoding;  // an owner's
+  ReducedChunk out;
+  std::optional<BadPart> bad;
+};
 
 FragmentExchange::FragmentExchange(const Context& context, engine::FragmentId fragment)
     : context_(context),
       fragment_(fragment),
       chunks_(context.layout->fragments().at(fragment).chunks),
-      inbox_(chunks_, [this](engine::ClusterId from, uint64_t bytes) {
-        context_.port->ReturnCredit(from, bytes);
-      }) {}
+      routing_(chunks_),
+      residual_(chunks_),
+      own_(
+          context, fragment, &routing_, &residual_,
+          [this] { return !committing() && !replacing(); },
+          [this](uint32_t index) { ReduceChunk(index); }),
+      inbox_(chunks_, [this](engine::ClusterId from,
+                             uint64_t bytes) { context_.port->ReturnCredit(from, bytes); }),
+      committer_(context, fragment,
+                 [this](const engine::Commit& action, const Reduction& reduction) {
+                   OnCommitted(action, reduction);
+                 }),
+      tasks_(context.workers, context.loop) {}
 
-FragmentExchange::~FragmentExchange() = default;
-
-void FragmentExchange::RunOnWorker(std::function<void()> work, std::function<void()> done) {
-  context_.workers->Submit([loop = context_.loop, work = std::move(work), done = std::move(done),
-                            alive = std::weak_ptr<bool>(alive_)]() mutable {
-    work();
-    loop->Post([done = std::move(done), alive = std::move(alive)] {
-      if (!alive.expired()) done();
-    });
-  });
-}
-
-void FragmentExchange::After(int64_t delay_us, std::function<void()> function) {
-  context_.loop->After(delay_us,
-                       [function = std::move(function), alive = std::weak_ptr<bool>(alive_)] {
-                         if (!alive.expired()) function();
-                       });
-}
+FragmentExchange::~FragmentExchange() { context_.reserve->Close(fragment_); }
 
 // ---------------------------------------------------------------- own contribution
 
 void FragmentExchange::StartContribution(const engine::StartContribution& action) {
-  if (drop_when_encoded_) {
-    next_start_ = action;
-    return;
-  }
-  const absl::Status begun = context_.endpoint->Begin(fragment_, action.round - 1, action.weight,
-                                                      Seed(action.round, context_.self));
-  if (!begun.ok()) {
-    context_.listener->OnContributionFailed(action.op, fragment_, begun);
-    return;
-  }
-  own_ = std::make_unique<Contribution>(action.op, action.round, action.lineage, chunks_);
-  own_->Address(action.epoch, action.to);
-  EncodeMore();
-}
-
-// The endpoint's open contribution counts nowhere. Workers may still be encoding it.
-void FragmentExchange::DropEncoding() {
-  if (!context_.endpoint->open(fragment_)) return;
-  if (encoding_ > 0) {
-    drop_when_encoded_ = true;
-    return;
-  }
-  drop_when_encoded_ = false;
-  context_.endpoint->Drop(fragment_);
-  if (next_start_) StartContribution(*std::exchange(next_start_, std::nullopt));
-}
-
-void FragmentExchange::EncodeMore() {
-  while (own_ && encoding_ < Window(context_) && own_->next_to_encode < own_->size()) {
-    EncodeChunk(own_->next_to_encode++);
-    if (encode_retry_) return;
-  }
-}
-
-void FragmentExchange::EncodeChunk(uint32_t index) {
-  absl::StatusOr<memory::Buffer> buffer =
-      context_.buffers->Allocate(context_.endpoint->EncodedSizeMax(fragment_, index));
-  if (!buffer.ok()) {
-    --own_->next_to_encode;
-    RetryEncoding();
-    return;
-  }
-  absl::StatusOr<memory::Buffer> second =
-      context_.buffers->Allocate(context_.codec.entropy ? buffer->size() : 0);
-  if (!second.ok()) {
-    --own_->next_to_encode;
-    RetryEncoding();
-    return;
-  }
-  ++encoding_;
-  auto packed = std::make_shared<memory::Buffer>(*std::move(second));  // shared by the two halves
-  auto result = std::make_shared<memory::Buffer>(*std::move(buffer));  // shared by the two halves
-  RunOnWorker(
-      [endpoint = context_.endpoint, entropy = context_.entropy, codec = context_.codec,
-       fragment = fragment_, index, result, packed] {
-        auto* bytes = reinterpret_cast<uint8_t*>(result->data());
-        result->Resize(endpoint->EncodeChunk(fragment, index, {bytes, result->size()}).bytes);
-        if (codec.entropy) Pack(entropy.get(), result.get(), packed.get());
-      },
-      [this, op = own_->op(), index, result] {
-        --encoding_;
-        OnEncoded(op, index, memory::SharedBuffer(std::move(*result)));
-      });
-}
-
-void FragmentExchange::RetryEncoding() {
-  if (encode_retry_) return;
-  encode_retry_ = true;
-  After(kMemoryRetryUs, [this] {
-    encode_retry_ = false;
-    EncodeMore();
-  });
-}
-
-void FragmentExchange::OnEncoded(engine::OpId op, uint32_t index, memory::SharedBuffer payload) {
-  if (drop_when_encoded_) {
-    if (encoding_ == 0) DropEncoding();
-    return;
-  }
-  if (!own_ || own_->op() != op) return;
-  own_->Set(index, std::move(payload));
-  for (engine::ClusterId to : own_->to()) SendChunk(to, own_->epoch(), index);
-  ReduceChunk(index);
-  EncodeMore();
-}
-
-void FragmentExchange::SendChunk(engine::ClusterId to, engine::Epoch epoch, uint32_t index) {
-  if (to == context_.self) return;
-  ChunkAddress address;
-  address.epoch = epoch;
-  address.lineage = own_->lineage();
-  address.fragment = fragment_;
-  address.round = own_->round();
-  address.incarnation = context_.incarnation;
-  address.index = index;
-  context_.port->SendChunk(to, address, *own_->chunk(index));
-}
-
-void FragmentExchange::Resend(const engine::ResendContribution& action) {
-  if (!own_ || own_->op() != action.op) {
-    context_.listener->OnNote("asked to resend a contribution that is not retained");
-    return;
-  }
-  own_->Address(action.epoch, action.to);
-  for (uint32_t index = 0; index < own_->size(); ++index) {
-    if (own_->chunk(index) == nullptr) continue;  // goes to all of to() once encoded
-    for (engine::ClusterId to : action.to) SendChunk(to, action.epoch, index);
-  }
-}
-
-void FragmentExchange::SendAgain(engine::ClusterId to, engine::RoundNumber round,
-                                 const std::vector<uint32_t>& indices) {
-  if (!own_ || own_->round() != round || !own_->to().Contains(to)) return;
-  for (uint32_t index : indices) {
-    if (index < own_->size() && own_->chunk(index) != nullptr) SendChunk(to, own_->epoch(), index);
-  }
+  own_.Start(action);
 }
 
 void FragmentExchange::Release(engine::OpId op) {
-  if (!own_ || own_->op() != op) return;
-  context_.port->CancelChunks(fragment_, own_->round());
-  own_.reset();
-  // A commit on its way settles the endpoint's part itself.
-  if (!commit_ || commit_->action.own_op != op) DropEncoding();
+  const engine::Commit* commit = committer_.pending();
+  own_.Release(op, commit != nullptr && commit->own_op == op);
+}
+
+void FragmentExchange::SendAgain(engine::ClusterId to, const ChunkRequest& request) {
+  if (request.kind == ChunkKind::kContribution) {
+    own_.SendAgain(to, request.round, request.indices, request.used_up);
+    return;
+  }
+  const bool ours = request.kind == ChunkKind::kResult && reduction_ && !reduction_->direct() &&
+                    reduction_->order().round == request.round && routing_.members().Contains(to);
+  if (!ours) return;
+  for (uint32_t index : request.indices) {
+    if (index < chunks_ && reduction_->Combines(index) && reduction_->finished(index)) {
+      SendResult(to, index, request.used_up);
+    }
+  }
 }
 
 // ---------------------------------------------------------------- what arrives
 
-// Everything that makes the bytes safe to decode; packed ones are opened once to know it.
-absl::Status FragmentExchange::Check(uint32_t index, const memory::Buffer& payload) const {
-  const uint32_t elements = context_.layout->ChunkElements(fragment_, index);
-  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(payload.data()),
-                                        payload.size());
-  if (!context_.codec.entropy) return compression::CheckChunk(context_.codec, elements, bytes);
-  return context_.entropy->With([&](compression::EntropyWorkspace* workspace) {
-    return compression::OpenChunk(context_.codec, elements, bytes, workspace).status();
-  });
-}
-
 void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                                memory::Buffer payload) {
-  const uint64_t bytes = payload.size();
   // No bound on rounds ahead: a member that is still fetching the state is far behind what it is
   // sent, and nobody would send it again. Credits bound the bytes.
-  if (address.round <= committed_ || address.index >= chunks_) {
-    context_.port->ReturnCredit(from, bytes);
+  if (address.round <= committed_ || address.epoch < epoch_ || address.index >= chunks_) {
+    context_.port->ReturnCredit(from, payload.size());
     return;
   }
-  const absl::Status good = Check(address.index, payload);
-  if (!good.ok()) {
-    context_.port->ReturnCredit(from, bytes);
-    context_.listener->OnBadChunk(from, address, good);
-    return;
-  }
-  if (inbox_.Put(from, address, memory::SharedBuffer(std::move(payload)))) {
+  const Inbox::Name name = Inbox::NameOf(from, address);
+  if (!inbox_.Put(name, address.index, memory::SharedBuffer(std::move(payload)))) return;
+  if (reduction_ && Spent(name, address.index)) {
+    inbox_.Consume(name, address.index);
+  } else {
     ReduceChunk(address.index);
+  }
+}
+
+// Whether a chunk of the round being reduced has no use there; a later attempt that has one asks
+// for it again.
+bool FragmentExchange::Spent(const Inbox::Name& name, uint32_t index) const {
+  const engine::Reduce& order = reduction_->order();
+  if (name.round != order.round || name.epoch != order.epoch) return false;
+  if (name.kind == ChunkKind::kResult) {
+    return name.attempt < order.attempt ||
+           (name.attempt == order.attempt && reduction_->finished(index));
+  }
+  return reduction_->finished(index) || !reduction_->Combines(index);
+}
+
+void FragmentExchange::OnEpoch(const engine::Record& record) {
+  epoch_ = record.epoch;
+  inbox_.DropEpochsBelow(record.epoch);
+  routing_.SetMembership(record);
+  engine::ClusterSet lost;
+  for (engine::ClusterId owner : last_owners_) {
+    if (!record.members.Contains(owner)) lost.Insert(owner);
+  }
+  if (lost.Empty()) return;
+  last_owners_.clear();
+  for (engine::ClusterId owner : lost) {
+    context_.listener->OnNote(absl::StrCat("fragment ", fragment_, ": cluster ", owner,
+                                           " owned chunks and is no member any more: what encoding",
+                                           " their results lost so far is lost unless it returns"));
+  }
+}
+
+void FragmentExchange::OnPlanKnown() {
+  own_.TryBegin();
+  if (next_reduce_ && !committing()) StartReduction(*std::exchange(next_reduce_, std::nullopt));
+}
+
+void FragmentExchange::OnPeerUp(engine::ClusterId peer) {
+  if (!reduction_ || reduction_->unchanged()) return;
+  for (const engine::Contributor& c : reduction_->order().contributors) {
+    if (c.cluster == peer) Request(peer, PartName(c), inbox_.Asked(PartName(c)), false);
+  }
+  if (!reduction_->direct()) {
+    Request(peer, ResultName(peer), inbox_.Asked(ResultName(peer)), false);
   }
 }
 
 // ---------------------------------------------------------------- combining
 
 void FragmentExchange::Reduce(const engine::Reduce& action) {
-  if (commit_) {
+  if (committing()) {
     next_reduce_ = action;
     return;
   }
   StartReduction(action);
 }
 
-void FragmentExchange::StartReduction(const engine::Reduce& action) {
-  if (reduction_ && reduction_->SameSet(action)) {
-    reduction_->Rename(action);
-    reduction_->announced = false;
-    ReduceMore();
-    AnnounceIfHeld();
-    return;
+// Nullopt: a plan is not known here yet.
+std::optional<ReductionPlan> FragmentExchange::PlanFor(const engine::Reduce& action) {
+  ReductionPlan out;
+  out.owners = std::make_shared<const Owners>();
+  engine::PlanId highest = 0;
+  for (const engine::Contributor& c : action.contributors) highest = std::max(highest, c.plan);
+  for (const engine::Contributor& c : action.contributors) {
+    const planning::Plan* plan = context_.plans->Find(c.plan);
+    if (plan == nullptr) return std::nullopt;
+    out.codecs.push_back(plan->ContributionCodec(c.cluster));
+    out.routes.push_back(routing_.Of(c.plan, *plan));
+    if (c.plan != highest) continue;
+    out.owners = out.routes.back();
+    out.result_codec = plan->codec;
   }
-  reduction_ = std::make_shared<Reduction>(action, chunks_);
-  ++generation_;
-  if (reduction_->unchanged()) {
-    for (uint32_t index = 0; index < chunks_; ++index) reduction_->Finish(index, {});
-    AnnounceIfHeld();
-    return;
-  }
-  AskForConsumed();
-  ReduceMore();
+  return out;
 }
 
-// Chunks that an earlier attempt has used up are asked for again: their senders retain them.
-void FragmentExchange::AskForConsumed() {
-  const engine::Reduce& order = reduction_->order();
-  for (const engine::Contributor& c : order.contributors) {
-    if (c.cluster == context_.self) continue;
-    std::vector<uint32_t> missing;
-    for (uint32_t index = 0; index < chunks_; ++index) {
-      if (!inbox_.Consumed(c.cluster, c.incarnation, order.epoch, order.round, index)) continue;
-      inbox_.Reopen(c.cluster, c.incarnation, order.epoch, order.round, index);
-      missing.push_back(index);
+void FragmentExchange::StartReduction(const engine::Reduce& action) {
+  std::optional<ReductionPlan> plan = PlanFor(action);
+  if (!plan) {
+    context_.listener->OnNote(absl::StrCat("fragment ", fragment_, " round ", action.round,
+                                           " waits: it names a plan that is not known here"));
+    next_reduce_ = action;
+    return;
+  }
+  next_reduce_.reset();
+  auto next = std::make_shared<Reduction>(action, *std::move(plan), context_.self, chunks_);
+  const bool same = reduction_ && reduction_->SameWork(*next);
+  context_.reserve->Open(fragment_, action.round);
+  if (same && next->direct()) {
+    reduction_->Rename(action);
+    reduction_->announced = false;
+  } else {
+    if (same) next->TakeOwned(*reduction_);
+    reduction_ = std::move(next);
+    ++generation_;
+    if (reduction_->unchanged()) {
+      for (uint32_t index = 0; index < chunks_; ++index) reduction_->Finish(index, {});
     }
-    if (!missing.empty()) context_.port->RequestChunks(c.cluster, fragment_, order.round, missing);
+    for (uint32_t index = 0; index < chunks_; ++index) SendResults(index);
+    SpendUnused();
+    AskForMissing();
+  }
+  ReduceMore();
+  AnnounceIfHeld();
+}
+
+Inbox::Name FragmentExchange::PartName(const engine::Contributor& contributor) const {
+  const engine::Reduce& order = reduction_->order();
+  return {contributor.cluster,     contributor.incarnation, order.epoch, order.round, 0,
+          ChunkKind::kContribution};
+}
+
+Inbox::Name FragmentExchange::ResultName(engine::ClusterId owner) const {
+  const engine::Reduce& order = reduction_->order();
+  return {owner,         routing_.incarnation(owner), order.epoch, order.round,
+          order.attempt, ChunkKind::kResult};
+}
+
+// Frees what came for a plan that is not the round's.
+void FragmentExchange::SpendUnused() {
+  if (reduction_->direct()) return;
+  for (const engine::Contributor& c : reduction_->order().contributors) {
+    for (uint32_t index = 0; index < chunks_; ++index) {
+      if (!reduction_->Combines(index)) inbox_.Consume(PartName(c), index);
+    }
+  }
+}
+
+void FragmentExchange::AskForMissing() {
+  if (reduction_->unchanged()) return;
+  for (size_t i = 0; i < reduction_->order().contributors.size(); ++i) {
+    if (reduction_->order().contributors[i].cluster != context_.self) AskOf(i);
+  }
+}
+
+// Chunks that an earlier attempt has used up, and those that their sender's plan sends to others:
+// senders retain them.
+void FragmentExchange::AskOf(size_t contributor) {
+  const engine::Contributor& c = reduction_->order().contributors[contributor];
+  const Inbox::Name name = PartName(c);
+  std::vector<uint32_t> used_up;
+  std::vector<uint32_t> elsewhere;
+  for (uint32_t index = 0; index < chunks_; ++index) {
+    if (!reduction_->Combines(index) || reduction_->finished(index)) continue;
+    if (inbox_.Consumed(name, index)) {
+      used_up.push_back(index);
+    } else if (!reduction_->ComesByItself(contributor, index) &&
+               inbox_.Find(name, index) == nullptr) {
+      elsewhere.push_back(index);
+    } else {
+      continue;
+    }
+    inbox_.Ask(name, index);
+  }
+  Request(c.cluster, name, std::move(used_up), true);
+  Request(c.cluster, name, std::move(elsewhere), false);
+}
+
+void FragmentExchange::Request(engine::ClusterId from, const Inbox::Name& name,
+                               std::vector<uint32_t> indices, bool used_up) {
+  ChunkRequest request;
+  request.kind = name.kind;
+  request.fragment = fragment_;
+  request.round = name.round;
+  request.used_up = used_up;
+  for (size_t first = 0; first < indices.size(); first += kRequestIndicesMax) {
+    const size_t count = std::min(kRequestIndicesMax, indices.size() - first);
+    const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
+    request.indices.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+    context_.port->RequestChunks(from, request);
   }
 }
 
@@ -288,69 +264,159 @@ void FragmentExchange::ReduceMore() {
   for (uint32_t index = 0; index < chunks_ && !reduce_retry_; ++index) ReduceChunk(index);
 }
 
-bool FragmentExchange::Gather(uint32_t index, std::vector<memory::SharedBuffer>* payloads) const {
-  const engine::Reduce& order = reduction_->order();
-  for (const engine::Contributor& c : order.contributors) {
-    const memory::SharedBuffer* payload = nullptr;
-    if (c.cluster != context_.self) {
-      payload = inbox_.Find(c.cluster, c.incarnation, order.epoch, order.round, index);
-    } else if (own_ && own_->op() == c.op && own_->round() == order.round) {
-      payload = own_->chunk(index);
-    }
+// False: something of the chunk has not come.
+bool FragmentExchange::Gather(uint32_t index, Job* job) {
+  if (!reduction_->Combines(index)) {
+    const memory::SharedBuffer* payload = inbox_.Find(ResultName(reduction_->owner(index)), index);
     if (payload == nullptr) return false;
-    payloads->push_back(*payload);
+    job->combines = false;
+    job->parts.push_back({*payload, reduction_->plan().result_codec, false});
+    return true;
+  }
+  const engine::Reduce& order = reduction_->order();
+  for (size_t i = 0; i < order.contributors.size(); ++i) {
+    const engine::Contributor& c = order.contributors[i];
+    const bool own = c.cluster == context_.self;
+    const memory::SharedBuffer* payload =
+        own ? own_.Find(c.op, order.round, index) : inbox_.Find(PartName(c), index);
+    if (payload == nullptr) return false;
+    job->parts.push_back({*payload, reduction_->plan().codecs[i], own});
   }
   return true;
 }
 
-void FragmentExchange::ReduceChunk(uint32_t index) {
-  if (!reduction_ || commit_ || reduction_->started(index) || reduction_->unchanged()) return;
-  std::vector<memory::SharedBuffer> payloads;
-  if (!Gather(index, &payloads)) return;
+// The memory that the chunk takes. False: there is none.
+bool FragmentExchange::Provide(uint32_t index, Job* job) {
+  const auto keep = [](absl::StatusOr<memory::Buffer> buffer, memory::Buffer* out) {
+    if (buffer.ok()) *out = *std::move(buffer);
+    return buffer.ok();
+  };
+  const auto allocate = [&](size_t size, memory::Buffer* out) {
+    return keep(context_.reserve->Allocate(fragment_, size), out);
+  };
   const uint32_t elements = context_.layout->ChunkElements(fragment_, index);
-  absl::StatusOr<memory::Buffer> mean = context_.buffers->Allocate(elements * sizeof(float));
-  if (!mean.ok()) {
+  if (!allocate(elements * sizeof(float), &job->out.mean)) return false;
+  if (!job->combines || reduction_->direct()) return true;
+  ResultEncoding& encoding = job->encoding.emplace();
+  encoding.codec = reduction_->plan().result_codec;
+  encoding.seed = ResultSeed(reduction_->order().round, context_.self, index);
+  encoding.residual_in = residual_.chunk(index);
+  const size_t size = compression::EncodedSizeMax(encoding.codec, elements);
+  return allocate(size, &encoding.bytes) &&
+         (!encoding.codec.entropy || allocate(size, &encoding.packed)) &&
+         (!encoding.codec.error_feedback ||
+          keep(context_.reserve->AllocateResidual(elements * sizeof(uint16_t)),
+               &encoding.residual_out));
+}
+
+void FragmentExchange::ReduceChunk(uint32_t index) {
+  if (!reduction_ || committing() || reduction_->started(index) || reduction_->unchanged()) return;
+  auto job = std::make_shared<Job>();  // shared by the two halves
+  if (!Gather(index, job.get())) return;
+  if (!Provide(index, job.get())) {
     RetryReducing();
     return;
   }
   reduction_->Start(index);
-  auto result = std::make_shared<ReducedChunk>();  // shared by the two halves
-  result->mean = *std::move(mean);
-  RunOnWorker(
-      [codec = context_.codec, entropy = context_.entropy, payloads = std::move(payloads),
-       weights = reduction_->weights(), elements, result] {
-        auto* out = reinterpret_cast<float*>(result->mean.data());
-        CombineChunk(codec, entropy.get(), payloads, weights, {out, elements}, &result->hash,
-                     &result->nonfinite);
+  tasks_.Run(
+      [entropy = context_.entropy, weights = reduction_->weights(), job] {
+        job->bad = job->combines ? CombineChunk(entropy.get(), job->parts, weights, &job->out)
+                                 : DecodeResult(entropy.get(), job->parts[0], &job->out);
+        if (job->bad) return;
+        if (job->encoding) EncodeResult(entropy.get(), *std::move(job->encoding), &job->out);
+        Seal(&job->out);
       },
-      [this, generation = generation_, index, result] {
-        OnReduced(generation, index, std::move(*result));
-      });
+      [this, generation = generation_, index, job] { OnReduced(generation, index, *job); });
 }
 
 void FragmentExchange::RetryReducing() {
   if (reduce_retry_) return;
   reduce_retry_ = true;
-  After(kMemoryRetryUs, [this] {
+  tasks_.After(kMemoryRetryUs, [this] {
     reduce_retry_ = false;
     ReduceMore();
   });
 }
 
-void FragmentExchange::OnReduced(uint64_t generation, uint32_t index, ReducedChunk reduced) {
+void FragmentExchange::OnReduced(uint64_t generation, uint32_t index, Job& job) {
   if (!reduction_ || generation != generation_) return;
-  const engine::Reduce& order = reduction_->order();
-  for (const engine::Contributor& c : order.contributors) {
-    if (c.cluster != context_.self) {
-      inbox_.Consume(c.cluster, c.incarnation, order.epoch, order.round, index);
-    }
+  if (job.bad) {
+    OnBadPart(index, job);
+    return;
   }
-  reduction_->Finish(index, std::move(reduced));
+  reduction_->Finish(index, std::move(job.out));
+  Consume(index);
+  SendResults(index);
   AnnounceIfHeld();
 }
 
+// Its sender is asked for a better one.
+void FragmentExchange::OnBadPart(uint32_t index, const Job& job) {
+  reduction_->Restart(index);
+  const engine::Reduce& order = reduction_->order();
+  const bool part = job.combines;
+  const engine::ClusterId from =
+      part ? order.contributors[job.bad->part].cluster : reduction_->owner(index);
+  if (from == context_.self) {
+    context_.listener->OnNote(absl::StrCat("own chunk ", index, " of fragment ", fragment_,
+                                           " cannot be read: ", job.bad->status.message()));
+    return;
+  }
+  const Inbox::Name name = part ? PartName(order.contributors[job.bad->part]) : ResultName(from);
+  inbox_.Discard(name, index);
+  inbox_.Ask(name, index);
+  ChunkAddress address;
+  address.kind = name.kind;
+  address.epoch = name.epoch;
+  address.lineage = order.lineage;
+  address.fragment = fragment_;
+  address.round = name.round;
+  address.attempt = name.attempt;
+  address.incarnation = name.incarnation;
+  address.index = index;
+  context_.listener->OnBadChunk(from, address, job.bad->status);
+  Request(from, name, {index}, true);
+}
+
+// Frees what the chunk was made of.
+void FragmentExchange::Consume(uint32_t index) {
+  if (!reduction_->Combines(index)) {
+    inbox_.Consume(ResultName(reduction_->owner(index)), index);
+    return;
+  }
+  for (const engine::Contributor& c : reduction_->order().contributors) {
+    if (c.cluster != context_.self) inbox_.Consume(PartName(c), index);
+  }
+}
+
+// ---------------------------------------------------------------- results of owned chunks
+
+void FragmentExchange::SendResults(uint32_t index) {
+  const bool made = !reduction_->unchanged() && !reduction_->direct() &&
+                    reduction_->Combines(index) && reduction_->finished(index);
+  if (!made) return;
+  for (engine::ClusterId member : routing_.members()) SendResult(member, index, false);
+}
+
+void FragmentExchange::SendResult(engine::ClusterId to, uint32_t index, bool again) {
+  if (to == context_.self) return;
+  const engine::Reduce& order = reduction_->order();
+  ChunkAddress address;
+  address.kind = ChunkKind::kResult;
+  address.epoch = order.epoch;
+  address.lineage = order.lineage;
+  address.fragment = fragment_;
+  address.round = order.round;
+  address.attempt = order.attempt;
+  address.incarnation = context_.incarnation;
+  address.index = index;
+  context_.port->SendChunk(to, address, reduction_->chunk(index).result, again);
+}
+
+// ---------------------------------------------------------------- the whole result
+
 void FragmentExchange::AnnounceIfHeld() {
-  if (!reduction_->held() || reduction_->announced || replacing()) return;
+  if (!reduction_ || !reduction_->held() || reduction_->announced || replacing()) return;
   reduction_->announced = true;
   engine::ResultHeld event;
   event.fragment = fragment_;
@@ -381,100 +447,52 @@ std::vector<engine::Hash64> FragmentExchange::ResultHashes(engine::RoundNumber r
 // ---------------------------------------------------------------- commit
 
 void FragmentExchange::Commit(const engine::Commit& action) {
-  assert(!commit_ && reduction_ && reduction_->held());
-  assert(reduction_->order().round == action.record.state.round);
-  commit_ = Committing{action, chunks_};
-  commit_started_ = false;
-  if (holds_ == 0) StartCommit();
-}
-
-void FragmentExchange::HoldCommits() { ++holds_; }
-
-void FragmentExchange::AllowCommits() {
-  assert(holds_ > 0);
-  if (--holds_ == 0 && commit_ && !commit_started_) StartCommit();
-}
-
-void FragmentExchange::BeginReplacing() {
-  ++replacing_;
-  HoldCommits();
+  committer_.Commit(action, reduction_);
 }
 
 void FragmentExchange::EndReplacing() {
-  assert(replacing_ > 0);
-  --replacing_;
-  AllowCommits();
-  if (reduction_) AnnounceIfHeld();
+  committer_.EndReplacing();
+  own_.TryBegin();
+  AnnounceIfHeld();
 }
 
-void FragmentExchange::StartCommit() {
-  commit_started_ = true;
-  const engine::RoundNumber round = commit_->action.record.state.round;
-  const bool unchanged = reduction_->unchanged();
-  const absl::Span<float> next_value = context_.endpoint->WritableValue(fragment_, round);
-  // Gradient averaging has no previous value; its rule does not look at it.
-  const absl::Span<const float> previous_value =
-      context_.outer->rule(fragment_).HasOuterState()
-          ? context_.endpoint->Value(fragment_, round - 1)
-          : absl::Span<const float>(next_value);
-  for (uint32_t index = 0; index < chunks_; ++index) {
-    const absl::Span<const float> previous = Part(context_, fragment_, index, previous_value);
-    const absl::Span<float> next = Part(context_, fragment_, index, next_value);
-    RunOnWorker(
-        [outer = context_.outer, endpoint = context_.endpoint, reduction = reduction_,
-         fragment = fragment_, index, previous, next, unchanged] {
-          if (unchanged) {
-            outer->CopyChunk(fragment, index, previous, next);
-          } else {
-            const auto* mean = reinterpret_cast<const float*>(reduction->chunk(index).mean.data());
-            outer->StepChunk(fragment, index, previous, {mean, next.size()}, next);
-          }
-        },
-        [this] { OnChunkCommitted(); });
-  }
-}
-
-void FragmentExchange::OnChunkCommitted() {
-  if (--commit_->left == 0) FinishCommit();
-}
-
-void FragmentExchange::FinishCommit() {
+void FragmentExchange::OnCommitted(const engine::Commit& action, const Reduction& reduction) {
   CommitReport report;
-  report.record = commit_->action.record;
-  report.own = commit_->action.own;
-  report.own_op = commit_->action.own_op;
-  report.nonfinite = reduction_->nonfinite();
-  context_.endpoint->Publish(fragment_, report.record.state.round);
-  // A round that changed nothing commits without waiting for anybody's bytes, its own included.
-  if (report.own == engine::OwnPart::kCounted && !reduction_->unchanged()) {
-    context_.endpoint->Commit(fragment_);
-  } else if (report.own != engine::OwnPart::kNone) {
-    DropEncoding();
-  }
-  reduction_.reset();
-  commit_.reset();
-  SetCommitted(report.record.state.round);
+  report.record = action.record;
+  report.own = action.own;
+  report.own_op = action.own_op;
+  report.nonfinite = reduction.nonfinite();
+  KeepResiduals(reduction);
   std::optional<engine::Reduce> next = std::exchange(next_reduce_, std::nullopt);
+  SetCommitted(report.record.state.round, true);
+  own_.Settle(report.own, reduction.unchanged());
+  own_.TryBegin();
   context_.listener->OnCommitted(report);
-  if (next) StartReduction(*next);
+  if (next && !committing()) StartReduction(*next);
 }
 
-void FragmentExchange::SettleOwn(engine::OwnPart own) {
-  assert(encoding_ == 0);
-  drop_when_encoded_ = false;
-  if (!context_.endpoint->open(fragment_)) return;
-  if (own == engine::OwnPart::kCounted) {
-    context_.endpoint->Commit(fragment_);
-  } else {
-    context_.endpoint->Drop(fragment_);
+void FragmentExchange::KeepResiduals(const Reduction& reduction) {
+  last_owners_.clear();
+  if (reduction.unchanged()) return;
+  residual_.SetTotalWeight(reduction.TotalWeight());
+  if (reduction.direct()) return;
+  context_.port->CancelChunks(ChunkKind::kResult, fragment_, reduction.order().round);
+  engine::ClusterSet owners;
+  for (uint32_t index = 0; index < chunks_; ++index) {
+    if (reduction.plan().result_codec.error_feedback) owners.Insert(reduction.owner(index));
+    if (reduction.Combines(index)) residual_.Set(index, reduction.chunk(index).residual);
   }
+  for (engine::ClusterId owner : owners) last_owners_.push_back(owner);
 }
 
-void FragmentExchange::SetCommitted(engine::RoundNumber round) {
-  assert(!commit_);
+void FragmentExchange::SetCommitted(engine::RoundNumber round, bool forward) {
+  assert(!committing());
   committed_ = round;
   inbox_.DropRounds(round);
   if (reduction_ && reduction_->order().round <= round) reduction_.reset();
+  if (next_reduce_ && next_reduce_->round <= round) next_reduce_.reset();
+  if (!forward) residual_.Reset();
+  if (!reduction_) context_.reserve->Close(fragment_);
 }
 
 // ---------------------------------------------------------------- status
@@ -482,22 +500,24 @@ void FragmentExchange::SetCommitted(engine::RoundNumber round) {
 FragmentProgress FragmentExchange::Progress() const {
   FragmentProgress out;
   out.chunks_total = chunks_;
-  if (own_) out.chunks_encoded = own_->encoded();
+  const Contribution* own = own_.current();
+  if (own != nullptr) out.chunks_encoded = own->encoded();
   if (reduction_) out.chunks_reduced = reduction_->done();
-  if (commit_) {
+  if (committing()) {
     out.phase = "committing";
   } else if (reduction_ && reduction_->held()) {
     out.phase = "completing";
-  } else if (own_ && !own_->complete()) {
+  } else if (own != nullptr && !own->complete()) {
     out.phase = "encoding";
-  } else if (own_ || reduction_) {
+  } else if (own != nullptr || reduction_) {
     out.phase = "exchanging";
   }
   return out;
 }
 
 uint64_t FragmentExchange::encoded_bytes(engine::OpId op) const {
-  return own_ && own_->op() == op ? own_->encoded_bytes() : 0;
+  const Contribution* own = own_.current();
+  return own != nullptr && own->op() == op ? own->encoded_bytes() : 0;
 }
 
 }  // namespace causeway::exchange

@@ -1,26 +1,30 @@
-// The data side of one fragment's rounds: encode the own contribution, keep what arrives, combine
-// what the engine names, apply the outer update on commit.
+// The data side of one fragment's rounds: keep what arrives, combine what the engine names, pass
+// results on where this gateway owns chunks, apply the outer update on commit.
 //
-// Everything overlaps chunk by chunk: chunk k is sent while k+1 is encoded, and combined as soon as
-// every contributor's chunk k is here. Heavy work runs on the worker pool; state is confined to the
-// loop's thread. It decides nothing: orders come from the engine through Exchange.
+// Everything overlaps chunk by chunk: a chunk is combined as soon as every contributor's is here.
+// Heavy work runs on the worker pool; state is confined to the loop's thread. It decides nothing:
+// orders come from the engine through Exchange.
 //
-// Memory: own encoded chunks until released; received chunks until combined; the mean (4 bytes an
-// element) from combining until commit; all from the budgeted pool. Where the pool is full the
-// chunk waits.
+// Memory: received chunks until combined (credits bound them); the mean (4 bytes an element) and,
+// of owned chunks, the result and a residual, from combining until commit.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_FRAGMENT_EXCHANGE_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_FRAGMENT_EXCHANGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "daemon/engine/action.h"
+#include "daemon/exchange/committer.h"
 #include "daemon/exchange/context.h"
-#include "daemon/exchange/contribution.h"
 #include "daemon/exchange/inbox.h"
+#include "daemon/exchange/own_contribution.h"
+#include "daemon/exchange/owner_residual.h"
 #include "daemon/exchange/reduction.h"
+#include "daemon/exchange/routing.h"
+#include "daemon/work/tasks.h"
 
 namespace causeway::exchange {
 
@@ -37,38 +41,45 @@ class FragmentExchange {
   FragmentExchange(const Context& context, engine::FragmentId fragment);
   ~FragmentExchange();
 
+  // ---- orders
   void StartContribution(const engine::StartContribution& action);
-  void Resend(const engine::ResendContribution& action);
+  void Resend(const engine::ResendContribution& action) { own_.Resend(action); }
   void Release(engine::OpId op);
   void Reduce(const engine::Reduce& action);
   void DropAttempts(const engine::DropAttempts& action);
   void Commit(const engine::Commit& action);
+  // A membership is in force: what other epochs sent is void.
+  void OnEpoch(const engine::Record& record);
+  // A plan is known that was not.
+  void OnPlanKnown();
 
+  // ---- from peers
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
-  // A contributor asks for chunks of this cluster's retained contribution again.
-  void SendAgain(engine::ClusterId to, engine::RoundNumber round,
-                 const std::vector<uint32_t>& indices);
+  void SendAgain(engine::ClusterId to, const ChunkRequest& request);
+  // What was asked of the peer may have been lost with its last link.
+  void OnPeerUp(engine::ClusterId peer);
 
+  // ---- the fragment's value
   // Settles the endpoint's open contribution, if any, when a later state was fetched instead of
   // committed. Not while encoding().
-  void SettleOwn(engine::OwnPart own);
-  bool encoding() const { return encoding_ > 0; }
-
+  void SettleOwn(engine::OwnPart own) {
+    own_.Settle(own == engine::OwnPart::kNone ? engine::OwnPart::kExcluded : own, false);
+  }
+  bool encoding() const { return own_.encoding(); }
   // The fragment's value was replaced (seeded, fetched, rolled back): nothing in flight counts any
-  // more.
-  void SetCommitted(engine::RoundNumber round);
-  void DropEpochsBelow(engine::Epoch epoch) { inbox_.DropEpochsBelow(epoch); }
+  // more. `forward`: it extends what was here, so what encoding lost so far still counts.
+  void SetCommitted(engine::RoundNumber round, bool forward);
 
-  // True while values or momentum change on workers: state may not be read or replaced.
-  bool committing() const { return commit_.has_value(); }
+  // True while values or momentum are about to change: state may not be read.
+  bool committing() const { return committer_.pending() != nullptr; }
   // Holds commits back while state is being read; runs them afterwards. Balanced calls.
-  void HoldCommits();
-  void AllowCommits();
-  // While the value is replaced on a worker nothing commits, and nothing is announced that names
-  // the state before the round. Balanced calls.
-  void BeginReplacing();
+  void HoldCommits() { committer_.Hold(); }
+  void AllowCommits() { committer_.Allow(); }
+  // committer.h. While the value is replaced nothing is announced that names the state before the
+  // round.
+  void BeginReplacing(std::function<void()> ready) { committer_.BeginReplacing(std::move(ready)); }
   void EndReplacing();
-  bool replacing() const { return replacing_ > 0; }
+  bool replacing() const { return committer_.replacing(); }
 
   FragmentProgress Progress() const;
   uint64_t encoded_bytes(engine::OpId op) const;  // of the retained contribution; 0: not it
@@ -76,58 +87,51 @@ class FragmentExchange {
   std::vector<engine::Hash64> ResultHashes(engine::RoundNumber round) const;
 
  private:
-  struct Committing {
-    engine::Commit action;
-    uint32_t left = 0;
-  };
+  struct Job;
 
-  void EncodeMore();
-  void EncodeChunk(uint32_t index);
-  void OnEncoded(engine::OpId op, uint32_t index, memory::SharedBuffer payload);
-  void SendChunk(engine::ClusterId to, engine::Epoch epoch, uint32_t index);
-  void RetryEncoding();
-  void DropEncoding();
-
-  absl::Status Check(uint32_t index, const memory::Buffer& payload) const;
+  std::optional<ReductionPlan> PlanFor(const engine::Reduce& action);
   void StartReduction(const engine::Reduce& action);
+  bool Spent(const Inbox::Name& name, uint32_t index) const;
+  void SpendUnused();
+  void AskForMissing();
+  void AskOf(size_t contributor);
+  void Request(engine::ClusterId from, const Inbox::Name& name, std::vector<uint32_t> indices,
+               bool used_up);
+  Inbox::Name PartName(const engine::Contributor& contributor) const;
+  Inbox::Name ResultName(engine::ClusterId owner) const;
   void ReduceMore();
   void ReduceChunk(uint32_t index);
-  bool Gather(uint32_t index, std::vector<memory::SharedBuffer>* payloads) const;
-  void AskForConsumed();
-  void OnReduced(uint64_t generation, uint32_t index, ReducedChunk reduced);
+  bool Gather(uint32_t index, Job* job);
+  bool Provide(uint32_t index, Job* job);
+  void OnReduced(uint64_t generation, uint32_t index, Job& job);
+  void OnBadPart(uint32_t index, const Job& job);
+  void Consume(uint32_t index);
+  void SendResult(engine::ClusterId to, uint32_t index, bool again);
+  void SendResults(uint32_t index);
   void AnnounceIfHeld();
   void RetryReducing();
-
-  void StartCommit();
-  void OnChunkCommitted();
-  void FinishCommit();
-
-  // Runs `work` on a worker, then `done` on the loop's thread unless this object is gone.
-  void RunOnWorker(std::function<void()> work, std::function<void()> done);
-  void After(int64_t delay_us, std::function<void()> function);
+  void OnCommitted(const engine::Commit& action, const Reduction& reduction);
+  void KeepResiduals(const Reduction& reduction);
 
   const Context context_;
   const engine::FragmentId fragment_;
   const uint32_t chunks_;
   engine::RoundNumber committed_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // tasks hold a weak reference
+  engine::Epoch epoch_;  // that is in force
 
-  std::unique_ptr<Contribution> own_;
-  uint32_t encoding_ = 0;  // chunks on workers
-  bool encode_retry_ = false;
-  bool drop_when_encoded_ = false;                       // the endpoint's contribution is void
-  std::optional<engine::StartContribution> next_start_;  // waits for that
-
+  Routing routing_;
+  OwnerResidual residual_;
+  OwnContribution own_;
   Inbox inbox_;
   std::shared_ptr<Reduction> reduction_;  // shared with commit tasks, which read its means
   uint64_t generation_ = 0;               // of reduction_: late results of an older one are dropped
   bool reduce_retry_ = false;
+  // Waits for a commit to end, or for a plan.
+  std::optional<engine::Reduce> next_reduce_;
+  Committer committer_;
+  std::vector<engine::ClusterId> last_owners_;  // of the newest committed round
 
-  std::optional<Committing> commit_;           // on workers, or held back
-  std::optional<engine::Reduce> next_reduce_;  // came while the commit was running
-  int holds_ = 0;
-  int replacing_ = 0;
-  bool commit_started_ = false;
+  work::Tasks tasks_;
 };
 
 }  // namespace causeway::exchange

@@ -6,75 +6,95 @@
 
 namespace causeway::exchange {
 
+Inbox::Name Inbox::NameOf(engine::ClusterId from, const ChunkAddress& address) {
+  const bool result = address.kind == ChunkKind::kResult;
+  return {from,          address.incarnation,           address.epoch,
+          address.round, result ? address.attempt : 0u, address.kind};
+}
+
 Inbox::~Inbox() { DropAll(); }
 
-bool Inbox::Put(engine::ClusterId from, const ChunkAddress& address, memory::SharedBuffer payload) {
-  const uint64_t bytes = payload.size();
-  const Key key{from, address.incarnation, address.epoch, address.round};
-  auto it = held_.find(key);
+// Null: the sender has newer ones only, and as many as it may.
+std::vector<Inbox::Place>* Inbox::PlacesOf(const Name& name) {
+  auto it = held_.find(name);
   if (it == held_.end()) {
-    if (address.index >= chunks_ || !MakeRoom(key)) {
-      drop_(from, bytes);
-      return false;
-    }
-    it = held_.emplace(key, std::vector<Place>(chunks_)).first;
+    if (!MakeRoom(name)) return nullptr;
+    it = held_.emplace(name, std::vector<Place>(chunks_)).first;
   }
-  if (address.index >= chunks_ || it->second[address.index].taken) {
-    drop_(from, bytes);
+  return &it->second;
+}
+
+bool Inbox::Put(const Name& name, uint32_t index, memory::SharedBuffer payload) {
+  const uint64_t bytes = payload.size();
+  std::vector<Place>* places = index < chunks_ ? PlacesOf(name) : nullptr;
+  if (places == nullptr || (*places)[index].taken) {
+    drop_(name.from, bytes);
     return false;
   }
-  it->second[address.index] = {std::move(payload), true};
+  (*places)[index] = {std::move(payload), true, false};
   return true;
 }
 
-// False: the sender has newer ones only. Keys ascend by sender, life, epoch and round.
-bool Inbox::MakeRoom(const Key& key) {
-  const auto first = held_.lower_bound(Key{key.from, 0, {}, std::numeric_limits<int64_t>::min()});
+bool Inbox::MakeRoom(const Name& name) {
+  Name lowest;
+  lowest.from = name.from;
+  lowest.round = std::numeric_limits<engine::RoundNumber>::min();
+  const auto first = held_.lower_bound(lowest);
   size_t count = 0;
-  for (auto it = first; it != held_.end() && it->first.from == key.from; ++it) ++count;
-  if (count < kInboxRoundsMax) return true;
-  if (key < first->first) return false;
+  for (auto it = first; it != held_.end() && it->first.from == name.from; ++it) ++count;
+  if (count < kInboxNamesMax) return true;
+  if (name < first->first) return false;
   DropPlaces(first->first, first->second);
   held_.erase(first);
   return true;
 }
 
-const memory::SharedBuffer* Inbox::Find(engine::ClusterId from, engine::Incarnation incarnation,
-                                        engine::Epoch epoch, engine::RoundNumber round,
-                                        uint32_t index) const {
-  auto it = held_.find({from, incarnation, epoch, round});
+const memory::SharedBuffer* Inbox::Find(const Name& name, uint32_t index) const {
+  const auto it = held_.find(name);
   if (it == held_.end() || it->second[index].payload.data() == nullptr) return nullptr;
   return &it->second[index].payload;
 }
 
-bool Inbox::Consumed(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-                     engine::RoundNumber round, uint32_t index) const {
-  auto it = held_.find({from, incarnation, epoch, round});
+bool Inbox::Consumed(const Name& name, uint32_t index) const {
+  const auto it = held_.find(name);
   return it != held_.end() && it->second[index].taken &&
          it->second[index].payload.data() == nullptr;
 }
 
-void Inbox::Consume(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-                    engine::RoundNumber round, uint32_t index) {
-  auto it = held_.find({from, incarnation, epoch, round});
+void Inbox::Consume(const Name& name, uint32_t index) {
+  const auto it = held_.find(name);
   if (it == held_.end()) return;
   Place& place = it->second[index];
   if (place.payload.data() == nullptr) return;
-  drop_(from, place.payload.size());
+  drop_(name.from, place.payload.size());
   place.payload = {};
 }
 
-void Inbox::Reopen(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-                   engine::RoundNumber round, uint32_t index) {
-  auto it = held_.find({from, incarnation, epoch, round});
-  if (it != held_.end() && it->second[index].payload.data() == nullptr) {
-    it->second[index].taken = false;
-  }
+void Inbox::Discard(const Name& name, uint32_t index) {
+  Consume(name, index);
+  const auto it = held_.find(name);
+  if (it != held_.end()) it->second[index] = {};
 }
 
-void Inbox::DropPlaces(const Key& key, std::vector<Place>& places) {
+void Inbox::Ask(const Name& name, uint32_t index) {
+  std::vector<Place>* places = PlacesOf(name);
+  if (places == nullptr || (*places)[index].payload.data() != nullptr) return;
+  (*places)[index] = {{}, false, true};
+}
+
+std::vector<uint32_t> Inbox::Asked(const Name& name) const {
+  std::vector<uint32_t> out;
+  const auto it = held_.find(name);
+  if (it == held_.end()) return out;
+  for (uint32_t index = 0; index < chunks_; ++index) {
+    if (it->second[index].asked) out.push_back(index);
+  }
+  return out;
+}
+
+void Inbox::DropPlaces(const Name& name, std::vector<Place>& places) {
   for (Place& place : places) {
-    if (place.payload.data() != nullptr) drop_(key.from, place.payload.size());
+    if (place.payload.data() != nullptr) drop_(name.from, place.payload.size());
   }
 }
 
@@ -91,15 +111,15 @@ void Inbox::DropIf(Predicate predicate) {
 }
 
 void Inbox::DropRounds(engine::RoundNumber round) {
-  DropIf([round](const Key& key) { return key.round <= round; });
+  DropIf([round](const Name& name) { return name.round <= round; });
 }
 
 void Inbox::DropEpochsBelow(engine::Epoch epoch) {
-  DropIf([epoch](const Key& key) { return key.epoch < epoch; });
+  DropIf([epoch](const Name& name) { return name.epoch < epoch; });
 }
 
 void Inbox::DropAll() {
-  DropIf([](const Key&) { return true; });
+  DropIf([](const Name&) { return true; });
 }
 
 }  // namespace causeway::exchange

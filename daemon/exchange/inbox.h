@@ -1,16 +1,14 @@
-// Received contribution chunks of one fragment that wait to be reduced, keyed by who sent them, in
-// which life, epoch and round. Each key is held once: a repeat is dropped and its credit returned.
+// Received chunks of one fragment that wait to be reduced, under the name of what they belong to.
+// Each place is held once: a repeat is dropped and its credit returned.
 //
-// Bounded: contributions of each sender, of which the oldest makes room; chunks within the
-// fragment; bytes by the credits that were granted. Confined to the loop's thread. Does not: check
-// payloads.
+// Bounded: names of each sender, of which the oldest makes room; chunks within the fragment; bytes
+// by the credits that were granted. Confined to the loop's thread. Does not: check payloads.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_INBOX_H_
 
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "daemon/engine/ids.h"
@@ -19,32 +17,43 @@
 
 namespace causeway::exchange {
 
-// (life, epoch, round) combinations of one sender; an honest one has two or three.
-inline constexpr size_t kInboxRoundsMax = 16;
+// Names of one sender; an honest one has few: contributions and results of two or three rounds.
+inline constexpr size_t kInboxNamesMax = 16;
 
 class Inbox {
  public:
-  // `drop(from, bytes)` is called for every chunk that leaves without being taken by Consume.
+  // A contribution, or what an owner made of an attempt. Ascends by sender, life, epoch and round.
+  struct Name {
+    engine::ClusterId from = 0;
+    engine::Incarnation incarnation = 0;
+    engine::Epoch epoch;
+    engine::RoundNumber round = 0;
+    engine::Attempt attempt = 0;  // of results; contributions are the same in every attempt
+    ChunkKind kind = ChunkKind::kContribution;
+    auto operator<=>(const Name&) const = default;
+  };
+  static Name NameOf(engine::ClusterId from, const ChunkAddress& address);
+
+  // `drop(from, bytes)` is called for every chunk whose bytes are not needed any more.
   Inbox(uint32_t chunks, std::function<void(engine::ClusterId, uint64_t)> drop)
       : chunks_(chunks), drop_(std::move(drop)) {}
   ~Inbox();
 
   // Keeps the chunk, or drops a repeat or one older than all that its sender has here. True: kept.
-  bool Put(engine::ClusterId from, const ChunkAddress& address, memory::SharedBuffer payload);
+  bool Put(const Name& name, uint32_t index, memory::SharedBuffer payload);
 
   // Null: not here.
-  const memory::SharedBuffer* Find(engine::ClusterId from, engine::Incarnation incarnation,
-                                   engine::Epoch epoch, engine::RoundNumber round,
-                                   uint32_t index) const;
-  // Chunks of a contribution that are here, or were and have been consumed.
-  bool Consumed(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-                engine::RoundNumber round, uint32_t index) const;
+  const memory::SharedBuffer* Find(const Name& name, uint32_t index) const;
   // The chunk has been reduced: frees it; its place stays taken against late repeats.
-  void Consume(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-               engine::RoundNumber round, uint32_t index);
-  // A new attempt needs it again: a repeat will be kept.
-  void Reopen(engine::ClusterId from, engine::Incarnation incarnation, engine::Epoch epoch,
-              engine::RoundNumber round, uint32_t index);
+  void Consume(const Name& name, uint32_t index);
+  bool Consumed(const Name& name, uint32_t index) const;
+  // The chunk is no good: frees it; a better one will be kept.
+  void Discard(const Name& name, uint32_t index);
+
+  // The chunk is asked for: it will be kept although it was consumed.
+  void Ask(const Name& name, uint32_t index);
+  // Chunks that were asked for and have not come.
+  std::vector<uint32_t> Asked(const Name& name) const;
 
   // Everything of rounds up to `round`.
   void DropRounds(engine::RoundNumber round);
@@ -53,26 +62,21 @@ class Inbox {
   void DropAll();
 
  private:
-  struct Key {
-    engine::ClusterId from;
-    engine::Incarnation incarnation;
-    engine::Epoch epoch;
-    engine::RoundNumber round;
-    auto operator<=>(const Key&) const = default;
-  };
   struct Place {
     memory::SharedBuffer payload;
     bool taken = false;  // held or consumed
+    bool asked = false;
   };
 
-  void DropPlaces(const Key& key, std::vector<Place>& places);
-  bool MakeRoom(const Key& key);
+  std::vector<Place>* PlacesOf(const Name& name);
+  void DropPlaces(const Name& name, std::vector<Place>& places);
+  bool MakeRoom(const Name& name);
   template <typename Predicate>
   void DropIf(Predicate predicate);
 
   const uint32_t chunks_;
   const std::function<void(engine::ClusterId, uint64_t)> drop_;
-  std::map<Key, std::vector<Place>> held_;
+  std::map<Name, std::vector<Place>> held_;
 };
 
 }  // namespace causeway::exchange

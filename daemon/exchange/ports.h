@@ -5,6 +5,7 @@
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_PORTS_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_PORTS_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,31 +27,58 @@ struct ChunkAddress {
   engine::Lineage lineage = 0;
   engine::FragmentId fragment = 0;
   engine::RoundNumber round = 0;
-  engine::Incarnation incarnation = 0;  // of the contributor's (or donor's) process
+  engine::Attempt attempt = 0;          // of results only
+  engine::Incarnation incarnation = 0;  // of the sender's process
   uint32_t index = 0;
+  auto operator<=>(const ChunkAddress&) const = default;
+};
+
+// Asks for chunks of a contribution or of an owner's result that the sender retains.
+struct ChunkRequest {
+  ChunkKind kind = ChunkKind::kContribution;
+  engine::FragmentId fragment = 0;
+  engine::RoundNumber round = 0;
+  std::vector<uint32_t> indices;  // at most kRequestIndicesMax
+  // They came once and are needed again. Else what is on its way already need not be sent twice.
+  bool used_up = false;
+};
+inline constexpr size_t kRequestIndicesMax = 1 << 16;
+// Whether this id on the wire is a kind that can be asked for.
+constexpr bool Requestable(uint32_t kind) {
+  return kind == static_cast<uint32_t>(ChunkKind::kContribution) ||
+         kind == static_cast<uint32_t>(ChunkKind::kResult);
+}
+
+// A donor's answer. `hash` covers the state whole, the rule's words included.
+struct DonorAnswer {
+  bool found = false;  // false: it does not hold that state any more
+  engine::Hash256 hash{};
+  std::vector<engine::Hash64> words;  // outer/outer_state.h
 };
 
 class ChunkPort {
  public:
   virtual ~ChunkPort() = default;
-  // Queued towards the peer within its credits; lost when the link goes down (the engine or the
-  // receiver asks again).
-  virtual void SendChunk(engine::ClusterId to, const ChunkAddress& address,
-                         memory::SharedBuffer payload) = 0;
-  // Unsent contribution chunks of the fragment up to this round are no longer wanted by anybody.
-  virtual void CancelChunks(engine::FragmentId fragment, engine::RoundNumber round) = 0;
+  // Queued towards the peer within its credits. What a link takes with it is asked for again by
+  // Exchange::SendAgain when the peer's process is back. A chunk that is on its way to that peer
+  // already is not queued twice; `again`: it is sent once more after that.
+  // Of state chunks each call stands for itself. True: Exchange::OnStateChunkDone follows,
+  // whatever becomes of it; false: there is no link, or its queue is full.
+  virtual bool SendChunk(engine::ClusterId to, const ChunkAddress& address,
+                         memory::SharedBuffer payload, bool again) = 0;
+  // Unsent chunks of this kind of the fragment up to this round are no longer wanted by anybody.
+  virtual void CancelChunks(ChunkKind kind, engine::FragmentId fragment,
+                            engine::RoundNumber round) = 0;
   // `bytes` of received payload are consumed: the sender may send as much again.
   virtual void ReturnCredit(engine::ClusterId from, uint64_t bytes) = 0;
-  // Asks a contributor to send chunks of its retained contribution again.
-  virtual void RequestChunks(engine::ClusterId from, engine::FragmentId fragment,
-                             engine::RoundNumber round, const std::vector<uint32_t>& indices) = 0;
+  // Asks a member for chunks that it retains. Lost without a link.
+  virtual void RequestChunks(engine::ClusterId from, const ChunkRequest& request) = 0;
   // Asks a donor for the whole outer state of a fragment.
   virtual void RequestState(engine::ClusterId from, engine::FragmentId fragment,
                             const engine::StateId& state) = 0;
-  // Announces the state chunks that follow; `found` false: the donor does not hold it any more.
+  // Announces the state chunks that follow, where it is found.
   virtual void OfferState(engine::ClusterId to, engine::FragmentId fragment,
-                          const engine::StateId& state, bool found,
-                          const engine::Hash256& state_hash) = 0;
+                          const engine::StateId& state, const DonorAnswer& answer) = 0;
 };
 
 // What became of one committed round, for trainers, logs and metrics.
@@ -71,10 +99,7 @@ class ExchangeListener {
   // No donor serves that state any more.
   virtual void OnStateFailed(const engine::StateFailed& event) = 0;
   virtual void OnAdopted(engine::FragmentId fragment, const engine::StateId& state) = 0;
-  // The endpoint could not begin to encode: the operation fails, nothing left this gateway.
-  virtual void OnContributionFailed(engine::OpId op, engine::FragmentId fragment,
-                                    const absl::Status& status) = 0;
-  // A peer's chunk failed its checks; the round waits for a good copy.
+  // A peer's chunk failed its checks; the round waits for a good copy, which is asked for.
   virtual void OnBadChunk(engine::ClusterId from, const ChunkAddress& address,
                           const absl::Status& status) = 0;
   // Worth a line in the log.

@@ -1,64 +1,71 @@
-// One combination of contributions: exactly the set that the engine named, chunk by chunk.
+// One combination of contributions: exactly the set that the engine named, chunk by chunk, and who
+// makes which.
 //
-// For each element, in ascending cluster name:  acc = fl(acc + fl(w_i d_i)), from acc = 0;  then
-// mean = fl(acc * c). Where all weights are equal, w_i = 1 and c = fl(1/n), so that the mean of
-// equal values is that value for n a power of two; else w_i = fl(weight) and c = fl(1/W), W = sum
-// of weights, both rounded once from fp64. No contributors, or no weight: the round leaves the
-// fragment unchanged.
-//
-// State is confined to the loop's thread; CombineChunk is pure and runs on workers.
+// Where the plan has owners, a chunk is combined by its owner and awaited by the others; else
+// everybody combines every chunk. No contributors, or no weight: the round leaves the fragment
+// unchanged. Confined to the loop's thread.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_REDUCTION_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_REDUCTION_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "compression/codec.h"
 #include "daemon/engine/action.h"
 #include "daemon/engine/ids.h"
-#include "daemon/exchange/entropy_pool.h"
-#include "daemon/memory/buffer_pool.h"
+#include "daemon/exchange/combine.h"
+#include "daemon/exchange/routing.h"
 
 namespace causeway::exchange {
 
-struct Weights {
-  std::vector<float> factors;  // by contributor
-  float scale = 1.0f;          // c
+// What the plans of an order's contributors say.
+struct ReductionPlan {
+  std::shared_ptr<const Owners> owners;        // of the highest plan; shared with the routing
+  compression::CodecSpec result_codec;         // of that plan
+  std::vector<compression::CodecSpec> codecs;  // by contributor
+  std::vector<std::shared_ptr<const Owners>> routes;  // by contributor: whom it sends to by itself
 };
-Weights WeightsOf(const std::vector<engine::Contributor>& contributors);
-
-struct ReducedChunk {
-  memory::Buffer mean;  // fp32
-  engine::Hash64 hash = 0;
-  bool nonfinite = false;
-};
-
-// `payloads[i]` are the checked bytes of contributor i; `out` holds the chunk's fp32 elements.
-void CombineChunk(const compression::CodecSpec& codec, EntropyPool* entropy,
-                  absl::Span<const memory::SharedBuffer> payloads, const Weights& weights,
-                  absl::Span<float> out, engine::Hash64* hash, bool* nonfinite);
 
 class Reduction {
  public:
-  Reduction(engine::Reduce order, uint32_t chunks)
+  Reduction(engine::Reduce order, ReductionPlan plan, engine::ClusterId self, uint32_t chunks)
       : order_(std::move(order)),
+        plan_(std::move(plan)),
+        self_(self),
         weights_(WeightsOf(order_.contributors)),
         chunks_(chunks),
-        started_(chunks, false) {}
+        started_(chunks, false),
+        finished_(chunks, false) {}
 
   const engine::Reduce& order() const { return order_; }
+  const ReductionPlan& plan() const { return plan_; }
   const Weights& weights() const { return weights_; }
+  double TotalWeight() const;
+
   // No contributor counts: the fragment stays as it is.
   bool unchanged() const;
+  bool direct() const { return plan_.owners->empty(); }
+  // Whether this gateway makes the mean of the chunk, or gets it from the owner.
+  bool Combines(uint32_t chunk) const { return direct() || (*plan_.owners)[chunk] == self_; }
+  engine::ClusterId owner(uint32_t chunk) const { return (*plan_.owners)[chunk]; }
+  // Whether contributor `c` sends the chunk here without being asked.
+  bool ComesByItself(size_t c, uint32_t chunk) const {
+    return plan_.routes[c]->empty() || (*plan_.routes[c])[chunk] == self_;
+  }
+
   bool held() const { return done_ == chunks_.size(); }
   uint32_t done() const { return done_; }
   bool started(uint32_t chunk) const { return started_[chunk]; }
+  bool finished(uint32_t chunk) const { return finished_[chunk]; }
   void Start(uint32_t chunk) { started_[chunk] = true; }
   void Restart(uint32_t chunk) { started_[chunk] = false; }
   void Finish(uint32_t chunk, ReducedChunk reduced) {
     nonfinite_ = nonfinite_ || reduced.nonfinite;
     chunks_[chunk] = std::move(reduced);
+    started_[chunk] = true;
+    finished_[chunk] = true;
     ++done_;
   }
   bool nonfinite() const { return nonfinite_; }
@@ -67,17 +74,24 @@ class Reduction {
   // Of the whole result.
   engine::Hash256 Hash() const;
 
-  // Another attempt over the same contributions: what is combined stays.
-  bool SameSet(const engine::Reduce& other) const;
+  // Another attempt over the same contributions, reduced by the same clusters: what is combined
+  // here stays.
+  bool SameWork(const Reduction& other) const;
   void Rename(const engine::Reduce& other) { order_ = other; }
+  // Takes over what `other`, of the same work, has combined as an owner; what it awaited is sent
+  // again under the new attempt's name.
+  void TakeOwned(Reduction& other);
 
   bool announced = false;  // ResultHeld was reported for the present order
 
  private:
   engine::Reduce order_;
+  const ReductionPlan plan_;
+  const engine::ClusterId self_;
   Weights weights_;
   std::vector<ReducedChunk> chunks_;
   std::vector<bool> started_;
+  std::vector<bool> finished_;
   uint32_t done_ = 0;
   bool nonfinite_ = false;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/digest/digest.h"
 
 namespace causeway::exchange {
 namespace {
@@ -26,19 +27,8 @@ StateTransfer::StateTransfer(const Context& context, engine::FragmentId fragment
     : context_(context),
       fragment_(fragment),
       chunks_(context.layout->fragments().at(fragment).chunks),
-      rounds_(rounds) {}
-
-StateTransfer::~StateTransfer() = default;
-
-void StateTransfer::RunOnWorker(std::function<void()> work, std::function<void()> done) {
-  context_.workers->Submit([loop = context_.loop, work = std::move(work), done = std::move(done),
-                            alive = std::weak_ptr<bool>(alive_)]() mutable {
-    work();
-    loop->Post([done = std::move(done), alive = std::move(alive)] {
-      if (!alive.expired()) done();
-    });
-  });
-}
+      rounds_(rounds),
+      tasks_(context.workers, context.loop) {}
 
 uint32_t StateTransfer::Pieces() const {
   return context_.outer->rule(fragment_).UsesMomentum() ? 2 * chunks_ : chunks_;
@@ -90,16 +80,17 @@ void StateTransfer::AskNextDonor() {
   context_.port->RequestState(*next, fragment_, staged_->state);
 }
 
-void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state, bool found,
-                            const engine::Hash256& state_hash) {
+void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state,
+                            const DonorAnswer& answer) {
   if (!staged_ || staged_->verifying || from != staged_->donor || !(state == staged_->state))
     return;
-  if (!found) {
+  if (!answer.found) {
     staged_->donors.Erase(from);
     AskNextDonor();
     return;
   }
-  staged_->hash = state_hash;
+  staged_->hash = answer.hash;
+  staged_->words = answer.words;
   if (staged_->received == staged_->chunks.size()) Verify();
 }
 
@@ -128,7 +119,7 @@ void StateTransfer::OnChunk(engine::ClusterId from, const ChunkAddress& address,
 void StateTransfer::Verify() {
   staged_->verifying = true;
   auto hash = std::make_shared<engine::Hash256>();  // shared by the two halves
-  RunOnWorker(
+  tasks_.Run(
       [context = context_, staged = staged_, fragment = fragment_, chunks = chunks_, hash] {
         std::vector<engine::Hash64> hashes;
         std::vector<float> values(compression::kChunkElements);
@@ -140,11 +131,15 @@ void StateTransfer::Verify() {
           hashes.push_back(
               outer::ChunkHash({values.data(), n}, {momentum.data(), momentum.empty() ? 0 : n}));
         }
-        *hash = outer::HashOfHashes(hashes);
+        hashes.insert(hashes.end(), staged->words.begin(), staged->words.end());
+        *hash = digest::HashOfHashes(hashes);
       },
       [this, staged = staged_, hash] {
         if (staged_ != staged) return;
-        if (*hash == *staged->hash) {
+        // Words that no history can have are a donor's fault as a wrong hash is; the present
+        // value stays until the state is adopted, and so do its words.
+        if (*hash == *staged->hash &&
+            outer::CheckWords(context_.outer->rule(fragment_), staged->words).ok()) {
           staged->verified = true;
           context_.listener->OnStateHeld({fragment_, staged->state});
           return;
@@ -165,25 +160,38 @@ void StateTransfer::OnPeerUp(engine::ClusterId peer) {
 }
 
 void StateTransfer::OnPeerDown(engine::ClusterId peer) {
-  const size_t first = serving_ ? 1 : 0;  // the one being served runs to its end
-  for (size_t i = waiting_.size(); i > first; --i) {
+  for (size_t i = waiting_.size(); i > 1; --i) {
     if (waiting_[i - 1].to != peer) continue;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i - 1));
     rounds_->AllowCommits();
+  }
+  if (serving() && waiting_.front().to == peer) {
+    waiting_.front().gone = true;
+    FinishIfServed();
   }
   if (fetching() && !staged_->verifying && staged_->donor == peer) AskNextDonor();
 }
 
 void StateTransfer::Adopt(const engine::AdoptState& action) {
   assert(action.from_trainer || (staged_ && staged_->verified && staged_->state == action.state));
-  rounds_->BeginReplacing();
+  // An older commit of the fragment may be held back or on workers.
+  rounds_->BeginReplacing([this, action, staged = action.from_trainer ? nullptr : staged_] {
+    Replace(action, staged);
+  });
+}
+
+void StateTransfer::Replace(const engine::AdoptState& action, std::shared_ptr<Staged> staged) {
   const absl::Span<float> value = context_.endpoint->WritableValue(fragment_, action.state.round);
-  auto staged = action.from_trainer ? nullptr : staged_;
-  RunOnWorker(
+  if (staged) {
+    const absl::Status taken = context_.outer->SetWords(fragment_, staged->words);
+    assert(taken.ok() && "they were checked with the state's hash");
+    (void)taken;
+  }
+  tasks_.Run(
       [context = context_, staged, fragment = fragment_, chunks = chunks_, value] {
         if (!staged) {
           context.endpoint->LoadSnapshot(fragment, value);
-          context.outer->ZeroMomentum(fragment);
+          context.outer->Reset(fragment);
         }
         for (uint32_t index = 0; index < chunks; ++index) {
           const absl::Span<float> part =
@@ -200,17 +208,32 @@ void StateTransfer::Adopt(const engine::AdoptState& action) {
 
 void StateTransfer::Finish(const engine::AdoptState& action) {
   if (rounds_->encoding()) {  // a contribution of old is still on workers
-    context_.loop->After(kMemoryRetryUs, [this, action, alive = std::weak_ptr<bool>(alive_)] {
-      if (!alive.expired()) Finish(action);
-    });
+    tasks_.After(kMemoryRetryUs, [this, action] { Finish(action); });
     return;
   }
   context_.endpoint->Publish(fragment_, action.state.round);
   rounds_->SettleOwn(action.own);
   if (!action.forward) context_.endpoint->ResetResidual(fragment_);
   SetCommitted(action.state);
-  rounds_->SetCommitted(action.state.round);
+  rounds_->SetCommitted(action.state.round, action.forward);
   context_.listener->OnAdopted(fragment_, action.state);
+  rounds_->EndReplacing();
+}
+
+void StateTransfer::Relabel(const engine::StateId& state) {
+  rounds_->BeginReplacing([this, state] { FinishRelabel(state); });
+}
+
+void StateTransfer::FinishRelabel(const engine::StateId& state) {
+  if (rounds_->encoding()) {  // a contribution of old is still on workers
+    tasks_.After(kMemoryRetryUs, [this, state] { FinishRelabel(state); });
+    return;
+  }
+  rounds_->SettleOwn(engine::OwnPart::kExcluded);
+  context_.endpoint->ResetResidual(fragment_);
+  SetCommitted(state);
+  rounds_->SetCommitted(state.round, false);
+  context_.listener->OnAdopted(fragment_, state);
   rounds_->EndReplacing();
 }
 
@@ -219,39 +242,51 @@ void StateTransfer::Finish(const engine::AdoptState& action) {
 void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state) {
   const bool have = committed_ == state && !rounds_->committing() && !rounds_->replacing();
   if (!have) {
-    context_.port->OfferState(from, fragment_, state, false, {});
+    context_.port->OfferState(from, fragment_, state, {});
     return;
   }
-  context_.port->OfferState(from, fragment_, state, true, context_.outer->StateHash(fragment_));
+  context_.port->OfferState(
+      from, fragment_, state,
+      {true, context_.outer->StateHash(fragment_), context_.outer->Words(fragment_)});
   // Who is being served may have lost what was sent; who waits already gets it all.
-  const bool queued = std::any_of(waiting_.begin() + (serving_ ? 1 : 0), waiting_.end(),
+  const bool queued = std::any_of(waiting_.begin() + (serving() ? 1 : 0), waiting_.end(),
                                   [from](const Serving& s) { return s.to == from; });
   if (queued) return;
-  waiting_.push_back({from, state, 0, 0});
+  waiting_.push_back({from, state});
   rounds_->HoldCommits();
-  if (!serving_) {
-    serving_ = true;
-    ServeMore();
-  }
+  if (waiting_.size() == 1) ServeMore();
 }
 
 void StateTransfer::ServeMore() {
+  if (!serving()) return;
   Serving& serving = waiting_.front();
-  const bool gone =
+  const bool replaced =
       rounds_->replacing() || !context_.endpoint->Holds(fragment_, serving.state.round);
-  if (gone && serving.next < Pieces()) {  // replaced by a later state meanwhile
-    context_.port->OfferState(serving.to, fragment_, serving.state, false, {});
-    serving.next = Pieces();
-    if (serving.encoding == 0) FinishServing();
-    return;
+  if (replaced && !serving.gone && serving.next < Pieces()) {
+    context_.port->OfferState(serving.to, fragment_, serving.state, {});
+    serving.gone = true;
   }
   const uint32_t window = static_cast<uint32_t>(context_.workers->threads()) + 1;
-  while (serving.next < Pieces() && serving.encoding < window) {
-    if (!EncodePiece(serving.next)) return;
+  while (!serving.gone && !retrying_ && serving.next < Pieces() && serving.encoding < window &&
+         in_flight_ + serving.encoding < context_.served_ahead_max) {
+    if (!EncodePiece(serving.next)) {
+      RetryServing();
+      return;
+    }
+    ++serving.next;
   }
+  FinishIfServed();
 }
 
-// False: no memory; it is tried again.
+void StateTransfer::RetryServing() {
+  if (std::exchange(retrying_, true)) return;
+  tasks_.After(kMemoryRetryUs, [this] {
+    retrying_ = false;
+    ServeMore();
+  });
+}
+
+// False: no memory.
 bool StateTransfer::EncodePiece(uint32_t piece) {
   Serving& serving = waiting_.front();
   const uint32_t index = piece % chunks_;
@@ -262,23 +297,10 @@ bool StateTransfer::EncodePiece(uint32_t piece) {
                             : context_.outer->Momentum(fragment_, index).data();
   absl::StatusOr<memory::Buffer> buffer =
       context_.buffers->Allocate(compression::EncodedSizeMax(kStateCodec, n));
-  if (!buffer.ok()) {
-    context_.loop->After(kMemoryRetryUs, [this, alive = std::weak_ptr<bool>(alive_)] {
-      if (!alive.expired() && serving_) ServeMore();
-    });
-    return false;
-  }
-  ++serving.next;
+  if (!buffer.ok()) return false;
   ++serving.encoding;
   auto result = std::make_shared<memory::Buffer>(*std::move(buffer));  // shared by the two halves
-  ChunkAddress address;
-  address.kind = ChunkKind::kState;
-  address.lineage = serving.state.lineage;
-  address.fragment = fragment_;
-  address.round = serving.state.round;
-  address.incarnation = context_.incarnation;
-  address.index = piece;
-  RunOnWorker(
+  tasks_.Run(
       [result, source, n, keep = context_.endpoint, keep_too = context_.outer] {
         compression::EncodeInput input;
         input.snapshot = source;
@@ -288,24 +310,45 @@ bool StateTransfer::EncodePiece(uint32_t piece) {
         result->Resize(
             compression::EncodeChunk(kStateCodec, input, {bytes, result->size()}, &stats));
       },
-      [this, result, address] {
-        Serving& serving = waiting_.front();
-        --serving.encoding;
-        context_.port->SendChunk(serving.to, address, memory::SharedBuffer(std::move(*result)));
-        if (serving.next < Pieces()) {
-          ServeMore();
-        } else if (serving.encoding == 0) {
-          FinishServing();
-        }
-      });
+      [this, piece, result] { OnPieceEncoded(piece, std::move(*result)); });
   return true;
 }
 
-void StateTransfer::FinishServing() {
+// The joiner whose state this is stays in front until all that was begun for it is here.
+void StateTransfer::OnPieceEncoded(uint32_t piece, memory::Buffer bytes) {
+  Serving& serving = waiting_.front();
+  --serving.encoding;
+  if (!serving.gone) {
+    ChunkAddress address;
+    address.kind = ChunkKind::kState;
+    address.lineage = serving.state.lineage;
+    address.fragment = fragment_;
+    address.round = serving.state.round;
+    address.incarnation = context_.incarnation;
+    address.index = piece;
+    if (context_.port->SendChunk(serving.to, address, memory::SharedBuffer(std::move(bytes)),
+                                 false)) {
+      ++in_flight_;
+    } else {
+      serving.next = std::min(serving.next, piece);  // its queue is full, or its link just ended
+      RetryServing();
+    }
+  }
+  ServeMore();
+}
+
+void StateTransfer::OnChunkDone() {
+  if (in_flight_ == 0) return;  // a piece of an exchange before this one
+  --in_flight_;
+  ServeMore();
+}
+
+void StateTransfer::FinishIfServed() {
+  const Serving& serving = waiting_.front();
+  if (serving.encoding > 0 || (!serving.gone && serving.next < Pieces())) return;
   waiting_.erase(waiting_.begin());
-  serving_ = !waiting_.empty();
   rounds_->AllowCommits();
-  if (serving_) ServeMore();
+  ServeMore();
 }
 
 }  // namespace causeway::exchange

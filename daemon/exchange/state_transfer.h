@@ -6,13 +6,13 @@
 // for the same state. Nothing becomes the run's value before its hash agrees. Confined to the
 // loop's thread, with decoding and hashing on workers.
 //
-// Memory: a state being fetched or sent lies in pooled buffers once, encoded (4 or 8 bytes an
-// element).
+// Memory: a state being fetched lies in pooled buffers once, encoded (4 or 8 bytes an element); of
+// one being sent at most Context::served_ahead_max chunks. Commits wait until the last piece is
+// encoded.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,16 +20,19 @@
 #include "daemon/engine/action.h"
 #include "daemon/exchange/context.h"
 #include "daemon/exchange/fragment_exchange.h"
+#include "daemon/work/tasks.h"
 
 namespace causeway::exchange {
 
 class StateTransfer {
  public:
   StateTransfer(const Context& context, engine::FragmentId fragment, FragmentExchange* rounds);
-  ~StateTransfer();
 
   void Fetch(const engine::FetchState& action);
   void Adopt(const engine::AdoptState& action);
+  // The value here stands under another name from now on: a rollback to it. What encoding lost so
+  // far and a contribution of old count no more.
+  void Relabel(const engine::StateId& state);
   // The value here is now this state (after a commit or an adoption).
   void SetCommitted(const engine::StateId& state);
   const engine::StateId& committed() const { return committed_; }
@@ -37,13 +40,15 @@ class StateTransfer {
   // From a joiner.
   void OnRequest(engine::ClusterId from, const engine::StateId& state);
   // From a donor.
-  void OnOffer(engine::ClusterId from, const engine::StateId& state, bool found,
-               const engine::Hash256& state_hash);
+  void OnOffer(engine::ClusterId from, const engine::StateId& state, const DonorAnswer& answer);
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
+  // A piece that was sent is with its joiner, or lost with the link.
+  void OnChunkDone();
   // What was asked of the donor or sent by it may have been lost with its last link.
   void OnPeerUp(engine::ClusterId peer);
   void OnPeerDown(engine::ClusterId peer);
 
+  bool serving() const { return !waiting_.empty(); }  // to joiners
   bool fetching() const { return staged_ != nullptr && !staged_->verified; }
 
  private:
@@ -52,6 +57,7 @@ class StateTransfer {
     engine::ClusterSet donors;
     engine::ClusterId donor = 0;
     std::optional<engine::Hash256> hash;
+    std::vector<engine::Hash64> words;         // of the rule, beside its momentum
     std::vector<memory::SharedBuffer> chunks;  // values, then momentum
     uint32_t received = 0;
     bool verifying = false;
@@ -60,18 +66,22 @@ class StateTransfer {
   struct Serving {
     engine::ClusterId to = 0;
     engine::StateId state;
-    uint32_t next = 0;
+    uint32_t next = 0;  // pieces below it are sent or on workers, save those refused
     uint32_t encoding = 0;
+    bool gone = false;  // its link ended, or the state did
   };
 
   uint32_t Pieces() const;  // chunks of a whole state
   void AskNextDonor();
   void Verify();
   void ServeMore();
+  void RetryServing();
   bool EncodePiece(uint32_t piece);
-  void FinishServing();
+  void OnPieceEncoded(uint32_t piece, memory::Buffer bytes);
+  void FinishIfServed();
+  void Replace(const engine::AdoptState& action, std::shared_ptr<Staged> staged);
   void Finish(const engine::AdoptState& action);
-  void RunOnWorker(std::function<void()> work, std::function<void()> done);
+  void FinishRelabel(const engine::StateId& state);
 
   const Context context_;
   const engine::FragmentId fragment_;
@@ -79,9 +89,10 @@ class StateTransfer {
   FragmentExchange* const rounds_;
   engine::StateId committed_;
   std::shared_ptr<Staged> staged_;  // shared with tasks on workers
-  std::vector<Serving> waiting_;    // joiners, served one after the other; each at most twice
-  bool serving_ = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::vector<Serving> waiting_;    // joiners; the first is being served. Each at most twice
+  uint32_t in_flight_ = 0;          // pieces sent and not yet done, of all joiners
+  bool retrying_ = false;
+  work::Tasks tasks_;
 };
 
 }  // namespace causeway::exchange

@@ -1,7 +1,10 @@
-"""Times rounds of gradient averaging between gateways over the emulated link.
+"""Times rounds of gradient averaging between gateways over the emulated link, beside Gloo and plain TCP.
 
-A round's time is from the first trainer's call to the last one's return; its wire bytes are all that a
-cluster's WAN device transmits meanwhile. The limit is 1.25 x (wire bytes / rate + 2 RTT).
+A round's time is from the first trainer's call to the last one's return; its wire bytes are all that the
+busiest cluster's WAN device transmits meanwhile. limit_seconds is wire bytes / rate + 2 RTT, of the slowest
+cluster; model_seconds what the best shares could reach with the codec's bytes. --codec takes several, measured
+one after the other on one link; peers in the same run: Gloo's ring all-reduce of fp32 in segments of 16 MB,
+and plain TCP connections that move the bytes of the codec before them both ways.
 """
 import argparse
 import json
@@ -17,20 +20,19 @@ import wan_link
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = "bench"
-MARGIN = 1.25
+PORT = 7900
 MEMORY_BYTES_MIN = 1 << 30
 MEMORY_BYTES_PER_ELEMENT = 64
+PEERS = ("gloo", "tcp")
 
 
-class Trainer:
-    """One cluster's trainer process, told by lines on its standard input."""
+class Worker:
+    """One cluster's process, told by lines on its standard input."""
 
-    def __init__(self, link, built, gateway, cluster, elements, seed):
-        command = ["/usr/bin/python3", os.path.join(HERE, "exchange_trainer.py"), "--run", RUN, "--socket",
-                   gateway.trainer_socket, "--elements", str(elements), "--seed", str(seed)]
+    def __init__(self, link, cluster, command, environment=None):
         self.cluster = cluster
         self.process = link.spawn(cluster, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  text=True, env=built.trainer_environment())
+                                  text=True, env=environment)
 
     def tell(self, word):
         self.process.stdin.write(word + "\n")
@@ -39,40 +41,135 @@ class Trainer:
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            raise programs.Failure(f"the trainer of {self.cluster} ended with {self.process.wait()}")
+            raise programs.Failure(f"the process of {self.cluster} ended with {self.process.wait()}")
         return json.loads(line)
 
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
 
-def measure(link, trainers):
-    """One round: seconds, wire bytes of the busiest cluster, whether all hold the same result."""
+
+def measure(link, workers):
+    """One round: seconds, wire bytes sent by each site, whether all hold the same result."""
     before = link.sent_bytes()
-    for trainer in trainers:
-        trainer.tell("round")
-    answers = [trainer.answer() for trainer in trainers]
+    for worker in workers:
+        worker.tell("round")
+    answers = [worker.answer() for worker in workers]
     after = link.sent_bytes()
     return (max(a["end"] for a in answers) - min(a["begin"] for a in answers),
-            max(after[site] - before[site] for site in link.sites),
+            {site: after[site] - before[site] for site in link.sites},
             len({a["sha256"] for a in answers}) == 1)
 
 
-def run_rounds(options, built, directory):
-    clusters = [f"site{i}" for i in range(1, options.clusters + 1)]
-    entry = wan_gateways.run_entry(RUN, clusters, "{rule: gradients}",
-                                   f"{{kind: {options.codec}, error_feedback: false}}")
+def rounds_of(link, workers, count):
+    for worker in workers:
+        worker.answer()  # its tensor is ready
+    measure(link, workers)  # the warm-up: joins, lanes, windows
+    measured = [measure(link, workers) for _ in range(count)]
+    for worker in workers:
+        worker.end()
+    return measured
+
+
+def causeway(options, link, built, codec):
+    clusters = link.sites
+    entry = wan_gateways.run_entry(RUN, clusters, "{rule: gradients}", f"{{kind: {codec}, error_feedback: false}}")
+    entry += f"\n    route: {options.route}"
     memory = max(MEMORY_BYTES_MIN, options.elements * MEMORY_BYTES_PER_ELEMENT)
     settings = f"memory: {-(-memory // 2**20)}MiB\nlanes: {options.lanes}\n"
-    with wan_link.WanLink(clusters, rate=options.rate, rtt=options.rtt, loss=options.loss) as link:
+    with tempfile.TemporaryDirectory(prefix="causeway-bench-") as directory:
         gateways = wan_gateways.start(link, built, directory, directory, [entry], settings)
-        trainers = [Trainer(link, built, gateways[cluster], cluster, options.elements, seed)
-                    for seed, cluster in enumerate(clusters)]
         try:
-            for trainer in trainers:
-                trainer.answer()  # its tensor is ready
-            measure(link, trainers)  # the warm-up: joins, lanes, windows
-            return [measure(link, trainers) for _ in range(options.rounds)]
+            workers = [Worker(link, cluster,
+                              ["/usr/bin/python3", os.path.join(HERE, "exchange_trainer.py"), "--run", RUN,
+                               "--socket", gateways[cluster].trainer_socket, "--elements",
+                               str(options.elements), "--seed", str(seed)], built.trainer_environment())
+                       for seed, cluster in enumerate(clusters)]
+            return rounds_of(link, workers, options.rounds)
         except programs.Failure as failure:
             logs = "\n".join(f"{g.cluster}:\n{programs.tail(g.log)}" for g in gateways.values())
             raise programs.Failure(f"{failure}\n{logs}") from failure
+        finally:
+            for gateway in gateways.values():
+                gateway.process.terminate()
+            for gateway in gateways.values():
+                gateway.process.wait(timeout=30)
+
+
+def gloo(options, link, built):
+    program = built.find("tests/bench/exchange_peers/bench_exchange_gloo")
+    with tempfile.TemporaryDirectory(prefix="causeway-gloo-") as store:
+        workers = [Worker(link, site, [program, str(rank), str(len(link.sites)), str(options.elements), store,
+                                       wan_link.DEVICE]) for rank, site in enumerate(link.sites)]
+        return rounds_of(link, workers, options.rounds)
+
+
+def tcp(options, link, built, payload):
+    program = built.find("tests/bench/exchange_peers/bench_exchange_tcp")
+    streams = options.lanes if options.lanes.isdigit() else "4"
+    workers = [Worker(link, site, [program, str(rank), str(payload), streams, str(PORT),
+                                   *map(link.address, link.sites)]) for rank, site in enumerate(link.sites)]
+    return rounds_of(link, workers, options.rounds)
+
+
+def best_seconds(payload, rates, rtt_s):
+    """With the best shares s: max over clusters of (1 + (n-2) s) payload / rate; direct where that is less."""
+    n = len(rates)
+    direct = (n - 1) * payload * 8 / min(rates) + rtt_s
+    if n == 2:
+        return direct
+    low, high = 0.0, 2.0 / min(rates)
+    for _ in range(200):  # the smallest T with room for all shares
+        middle = (low + high) / 2
+        room = sum(max(0.0, min(1.0, (middle * rate - 1) / (n - 2))) for rate in rates)
+        feasible = room >= 1 and all(middle * rate >= 1 for rate in rates)
+        low, high = (low, middle) if feasible else (middle, high)
+    return min(direct, high * payload * 8 + 1.5 * rtt_s)
+
+
+def row(options, rates, system, codec, measured, payload):
+    seconds = statistics.median(m[0] for m in measured)
+    wire = {site: statistics.median(m[1][site] for m in measured) for site in measured[0][1]}
+    rtt_s = wan_link.duration_ms(options.rtt) / 1e3
+    unlimited = not all(rates.values())
+    limit = 2 * rtt_s + (0 if unlimited else max(wire[site] * 8 / rates[site] for site in wire))
+    made = {"system": system, "codec": codec, "clusters": options.clusters, "elements": options.elements,
+            "rate_mbit": [rates[site] / 1e6 for site in wire] if len(set(rates.values())) > 1
+            else rates[next(iter(wire))] / 1e6,
+            "loss_percent": float(options.loss.rstrip("%")), "route": options.route if system == "causeway" else "",
+            "seconds": seconds, "limit_seconds": limit,
+            "model_seconds": 0 if unlimited else best_seconds(payload, list(rates.values()), rtt_s),
+            "wire_bytes_per_cluster": round(max(wire.values())), "identical": all(m[2] for m in measured)}
+    print(f"{system:9} {codec:8} {seconds:7.3f} s = {seconds / limit:5.2f} x limit {limit:.3f} s, "
+          f"{made['wire_bytes_per_cluster'] / 1e6:8.2f} MB sent by a cluster, "
+          f"{'identical' if made['identical'] else 'DIFFERENT'}; rounds "
+          f"{', '.join(f'{m[0]:.3f}' for m in measured)} s", flush=True)
+    return made
+
+
+def run_all(options, built):
+    sites = [f"site{i}" for i in range(1, options.clusters + 1)]
+    texts = options.rate.split(",")
+    rates = {site: wan_link.rate_bits(texts[i % len(texts)]) for i, site in enumerate(sites)}
+    rows = []
+    with wan_link.WanLink(sites, rate=texts[0], rtt=options.rtt, loss=options.loss,
+                          topology=options.topology) as link:
+        if len(texts) > 1:
+            for i, site in enumerate(sites):
+                for pipe in (f"{site}>core", f"core>{site}"):
+                    link.set(pipe, rate=texts[i % len(texts)])
+        for codec in options.codec.split(","):
+            measured = causeway(options, link, built, codec)
+            sent = statistics.median(sum(m[1].values()) for m in measured)
+            # By owner as all-to-all a round moves n (n-1) payloads at most; two thirds of that and less by owner.
+            each = sent / options.clusters / (options.clusters - 1)
+            payload = each if options.clusters == 2 or options.route == "direct" else sent / options.clusters / 2
+            rows.append(row(options, rates, "causeway", codec, measured, payload))
+            if "tcp" in options.peers:
+                rows.append(row(options, rates, "tcp", codec, tcp(options, link, built, round(each)), payload))
+        if "gloo" in options.peers:
+            rows.append(row(options, rates, "gloo", "fp32", gloo(options, link, built), 4 * options.elements))
+    return rows
 
 
 def parse(arguments):
@@ -80,16 +177,22 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=2)
     parser.add_argument("--elements", type=int, default=25_000_000)
-    parser.add_argument("--codec", default="int8")
-    parser.add_argument("--rate", default="200mbit")
+    parser.add_argument("--codec", default="int8", help="one or several, by commas (default int8)")
+    parser.add_argument("--route", default="auto", choices=("auto", "direct", "owner"))
+    parser.add_argument("--rate", default="200mbit", help="one, or one for each cluster, by commas (a star)")
     parser.add_argument("--rtt", default="100ms")
     parser.add_argument("--loss", default="0")
-    parser.add_argument("--lanes", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3, help="after one warm-up (default 3)")
+    parser.add_argument("--topology", default="mesh", choices=("mesh", "star"))
+    parser.add_argument("--lanes", default="auto")
+    parser.add_argument("--rounds", type=int, default=5, help="after one warm-up (default 5)")
+    parser.add_argument("--peers", default="gloo,tcp", help="of gloo, tcp; or none")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    if options.clusters < 2 or options.elements < 1 or options.rounds < 1:
-        parser.error("at least two clusters, one element, one round")
+    options.peers = [] if options.peers == "none" else options.peers.split(",")
+    if options.clusters < 2 or options.elements < 1 or options.rounds < 1 or set(options.peers) - set(PEERS):
+        parser.error("at least two clusters, one element, one round; peers are gloo and tcp")
+    if "," in options.rate:
+        options.topology = "star"
     return options
 
 
@@ -98,24 +201,12 @@ def main(arguments):
     try:
         built = programs.newest()
         os.environ["CAUSEWAY_WAN_EMULATOR"] = built.emulator
-        with tempfile.TemporaryDirectory(prefix="causeway-bench-") as directory:
-            rounds = run_rounds(options, built, directory)
+        rows = run_all(options, built)
     except (programs.Failure, wan_link.LinkError) as error:
         print(f"exchange: {error}", file=sys.stderr)
         return 77 if os.geteuid() != 0 else 1
-    wire = statistics.median(r[1] for r in rounds)
-    ideal = wire * 8 / wan_link.rate_bits(options.rate) + 2 * wan_link.duration_ms(options.rtt) / 1e3 \
-        if options.rate != "unlimited" else 2 * wan_link.duration_ms(options.rtt) / 1e3
-    row = {"system": "causeway", "codec": options.codec, "clusters": options.clusters,
-           "elements": options.elements, "seconds": statistics.median(r[0] for r in rounds),
-           "limit_seconds": MARGIN * ideal, "wire_bytes_per_cluster": round(wire),
-           "identical": all(r[2] for r in rounds)}
-    print(f"{row['codec']} {row['elements']} elements, {row['clusters']} clusters: {row['seconds']:.3f} s "
-          f"(limit {row['limit_seconds']:.3f} s), {wire / 1e6:.2f} MB sent by a cluster, "
-          f"{'identical' if row['identical'] else 'DIFFERENT'}; rounds "
-          f"{', '.join(f'{r[0]:.3f}' for r in rounds)} s")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"rows": [row]}, file, indent=1)
+            json.dump({"rows": rows}, file, indent=1)
             file.write("\n")
-    return 0 if row["identical"] else 1
+    return 0 if all(r["identical"] for r in rows) else 1

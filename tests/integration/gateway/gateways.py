@@ -1,4 +1,4 @@
-"""Two real gateways on loopback, paris and tokyo, for one test: certificates, configurations, processes.
+"""Real gateways on loopback, paris and tokyo and more, for one test: certificates, configurations, processes.
 
 Nothing here waits by sleeping for a fixed time: until() asks for a condition and fails loudly after a
 patience that only a hanging daemon reaches. Every process is ended by its own pid, and whatever fails
@@ -47,7 +47,7 @@ admin: {{socket: {directory}/admin.sock}}
 metrics: {{listen: "127.0.0.1:{metrics_port}"}}
 log: {{level: debug, format: json}}
 state_directory: {directory}/state
-"""
+{settings}"""
 
 
 def die_with_parent():
@@ -131,14 +131,16 @@ class Gateway:
     """One causewayd: its files, and the process while it runs. start() may follow an end."""
 
     def __init__(self, cluster, directory, port, metrics_port, peers, runs, pki,
-                 peer_timeout_s=PEER_TIMEOUT_S):
+                 peer_timeout_s=PEER_TIMEOUT_S, settings=""):
         self.cluster, self.directory = cluster, directory
+        self.state_directory = os.path.join(directory, "state")
         self.port, self.metrics_port = port, metrics_port
         self.log_path = os.path.join(directory, "log")
         self.trainer_socket = os.path.join(directory, "trainer.sock")
         self.admin_socket = os.path.join(directory, "admin.sock")
         self.configuration_path = os.path.join(directory, "causeway.yaml")
         self.process = None
+        self.prefix = []  # of its command: nsenter into a network of its own
         os.makedirs(os.path.join(directory, "state"), mode=0o700)
         lines = [f'  - {{cluster: {name}, address: "127.0.0.1:{peer_port}"}}'
                  for name, peer_port in peers.items()]
@@ -146,12 +148,12 @@ class Gateway:
             file.write(CONFIGURATION.format(
                 cluster=cluster, domain=DOMAIN, port=port, pki=pki, peers="\n".join(lines),
                 directory=directory, peer_timeout_ms=int(peer_timeout_s * 1000), runs="\n".join(runs),
-                metrics_port=metrics_port))
+                metrics_port=metrics_port, settings=settings))
 
     def start(self, wait=True):
         with open(self.log_path, "ab") as log:
             log.write(b"\n")
-            self.process = subprocess.Popen([DAEMON, "--config", self.configuration_path], stdout=log,
+            self.process = subprocess.Popen([*self.prefix, DAEMON, "--config", self.configuration_path], stdout=log,
                                             stderr=log, preexec_fn=die_with_parent)
         if wait:
             until(self._ready, f"the gateway of {self.cluster} is ready")
@@ -202,8 +204,12 @@ class Gateway:
             return run if condition(run) else None
         return until(look, f"{self.cluster}: {what}", patience_s)
 
+    def change(self, verb, *words, name=RUN, expect=0):
+        """`causeway run VERB NAME WORDS`; what it says."""
+        return command("run", verb, name, *words, "--socket", self.admin_socket, expect=expect)
+
     def forget(self, name=RUN, expect=0):
-        return command("run", "forget", name, "--socket", self.admin_socket, expect=expect)
+        return self.change("forget", name=name, expect=expect)
 
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/status") as file:
@@ -240,30 +246,34 @@ class Gateway:
         print("\n".join(self.log_text().splitlines()[-lines:]), file=sys.stderr)
 
 
-class Pair:
-    """Gateways of paris and tokyo, as a context manager. Keywords: as run_entry, for both; `paris`, `tokyo`:
-    dictionaries with what differs there; `runs`: run_entry texts instead; `pki`: {cluster: directory}."""
+class Group:
+    """Gateways of some clusters, each linked with all others, as a context manager; each is an attribute, too.
+    Keywords: as run_entry, for all; `differs`: {cluster: what differs there}; `runs`: run_entry texts instead;
+    `pki`: {cluster: directory}; `settings`: further lines of the configuration."""
 
-    def __init__(self, *, paris=None, tokyo=None, runs=None, extra_peers=(), pki=None,
-                 peer_timeout_s=PEER_TIMEOUT_S, start=True, **run):
-        self._differs = {"paris": paris or {}, "tokyo": tokyo or {}}
-        self._run, self._runs, self._start = run, runs, start
+    def __init__(self, clusters, *, differs=None, runs=None, extra_peers=(), pki=None,
+                 peer_timeout_s=PEER_TIMEOUT_S, start=True, settings="", **run):
+        self._settings = settings
+        self.clusters = tuple(clusters)
+        self._differs = differs or {}
+        self._run, self._runs, self._start = {"clusters": self.clusters, **run}, runs, start
         self._extra_peers, self._pki, self._peer_timeout_s = extra_peers, pki or {}, peer_timeout_s
         self._at_end = []
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(prefix=f"causeway-{os.getpid()}-")
-        ports = dict(zip(CLUSTERS, free_ports(2)))
-        metrics = dict(zip(CLUSTERS, free_ports(2)))
+        ports = dict(zip(self.clusters, free_ports(len(self.clusters))))
+        metrics = dict(zip(self.clusters, free_ports(len(self.clusters))))
         self.gateways = {}
-        for cluster in CLUSTERS:
-            other = next(name for name in CLUSTERS if name != cluster)
-            runs = self._runs or [run_entry(**{**self._run, **self._differs[cluster]})]
-            peers = {other: ports[other], **{name: free_ports(1)[0] for name in self._extra_peers}}
+        for cluster in self.clusters:
+            runs = self._runs or [run_entry(**{**self._run, **self._differs.get(cluster, {})})]
+            peers = {**{name: port for name, port in ports.items() if name != cluster},
+                     **{name: free_ports(1)[0] for name in self._extra_peers}}
             self.gateways[cluster] = Gateway(
                 cluster, os.path.join(self.directory, cluster), ports[cluster], metrics[cluster], peers, runs,
-                self._pki.get(cluster) or authority().issue(cluster), self._peer_timeout_s)
-        self.paris, self.tokyo = self.gateways["paris"], self.gateways["tokyo"]
+                self._pki.get(cluster) or authority().issue(cluster), self._peer_timeout_s,
+                self._settings)
+            setattr(self, cluster, self.gateways[cluster])
         if self._start:
             try:
                 for gateway in self.gateways.values():
@@ -301,5 +311,14 @@ class Pair:
             assert not died, f"gateways ended by themselves: {died}"
 
     def until_linked(self):
-        for gateway, other in ((self.paris, "tokyo"), (self.tokyo, "paris")):
-            until(lambda: gateway.peer(other)["state"] == "up", f"{gateway.cluster} and {other} are linked")
+        for cluster, gateway in self.gateways.items():
+            for other in self.clusters:
+                if other != cluster:
+                    until(lambda: gateway.peer(other)["state"] == "up", f"{cluster} and {other} are linked")
+
+
+class Pair(Group):
+    """Gateways of paris and tokyo; `paris`, `tokyo`: dictionaries with what differs there."""
+
+    def __init__(self, *, paris=None, tokyo=None, **more):
+        super().__init__(CLUSTERS, differs={"paris": paris or {}, "tokyo": tokyo or {}}, **more)

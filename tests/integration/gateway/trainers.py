@@ -68,6 +68,16 @@ class Trainer:
             raise TrainerError(value["kind"], value)
         return value
 
+    def take(self):
+        """The answer, if it is there: ("done" or "error", value), else None."""
+        while self._connection.poll(0):
+            kind, value = self._connection.recv()
+            if kind != "line":
+                return kind, value
+            self.lines.append(value)
+            del self.lines[:-100]
+        return None
+
     def do(self, what, **arguments):
         self.tell(what, **arguments)
         return self.answer()
@@ -125,14 +135,17 @@ def both(trainers, what, **arguments):
     return [trainer.answer() for trainer in trainers]
 
 
-def join_both(pair, seeds=(1, 2), **arguments):
-    """Two trainers, joined; [paris, tokyo]."""
-    trainers = [Trainer(pair, "paris"), Trainer(pair, "tokyo")]
-    for trainer, seed in zip(trainers, seeds):
+def join_all(group, seeds=None, **arguments):
+    """A joined trainer of each cluster, in order."""
+    trainers = [Trainer(group, cluster) for cluster in group.clusters]
+    for trainer, seed in zip(trainers, seeds or range(1, len(trainers) + 1)):
         trainer.tell_outer(seed=seed, **arguments)
     for trainer in trainers:
         trainer.joined = trainer.answer()
     return trainers
+
+
+join_both = join_all
 
 
 def main():

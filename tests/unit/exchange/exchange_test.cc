@@ -201,18 +201,23 @@ TEST_CASE("lost chunks are sent again from what is retained") {
   pair.Until([&] { return pair.a().rounds().Progress().chunks_reduced == 3; });
   CHECK(pair.a().held.empty());
   pair.wire.lose = [](const exchange::ChunkAddress&) { return false; };
-  pair.a().rounds().SendAgain(1, 1, {2});
-  pair.b().rounds().SendAgain(0, 1, {2, 900});  // a request for a chunk that is none does no harm
+  exchange::ChunkRequest request;
+  request.round = 1;
+  request.indices = {2};
+  pair.a().rounds().SendAgain(1, request);
+  request.indices = {2, 900};  // a request for a chunk that is none does no harm
+  pair.b().rounds().SendAgain(0, request);
   Commit(pair, order, engine::OwnPart::kCounted);
   CHECK(Equal(pair.a().Value(1), pair.b().Value(1)));
 }
 
-TEST_CASE("forged and stale chunks are refused and their credit returned") {
+TEST_CASE(
+    "stale chunks are dropped; forged ones are found before they count, and asked for again") {
   Pair pair("int4", {}, kElements);
   Begin(pair);
   Side& a = pair.a();
   const auto send = [&](engine::RoundNumber round, uint32_t index, size_t size) {
-    auto buffer = a.buffers->Allocate(size);
+    auto buffer = a.received->Allocate(size);
     REQUIRE(buffer.ok());
     std::memset(buffer->data(), 0x5a, size);
     exchange::ChunkAddress address;
@@ -223,11 +228,22 @@ TEST_CASE("forged and stale chunks are refused and their credit returned") {
     a.received_bytes += size;
     a.exchange->OnChunk(1, address, *std::move(buffer));
   };
-  send(1, 0, 100);
-  CHECK(a.bad_chunks.size() == 1);
   send(0, 0, 100);  // already committed
   send(1, 77, 100);
+  CHECK(a.returned_bytes == a.received_bytes);
+  send(1, 0, 100);  // takes the place of the true one
+  CHECK(a.returned_bytes + 100 == a.received_bytes);
+  WriteNoise(pair.a(), 2);
+  WriteNoise(pair.b(), 3);
+  const engine::Reduce order = pair.Order(1, {1, 1});
+  for (auto& side : pair.sides) {
+    side->Start(1, 1, kBoth);
+    side->rounds().Reduce(order);
+  }
+  Commit(pair, order, engine::OwnPart::kCounted);
   CHECK(a.bad_chunks.size() == 1);
+  CHECK(a.chunks_requested == 1);
+  CHECK(Equal(pair.a().Value(1), pair.b().Value(1)));
   CHECK(a.returned_bytes == a.received_bytes);
 }
 

@@ -20,7 +20,11 @@ struct Fixture {
     address.round = round;
     address.index = index;
     address.incarnation = incarnation;
-    return inbox.Put(1, address, memory::SharedBuffer(*pool.Allocate(100)));
+    return inbox.Put(Inbox::NameOf(1, address), index, memory::SharedBuffer(*pool.Allocate(100)));
+  }
+  static Inbox::Name Name(engine::Incarnation incarnation, uint64_t counter,
+                          engine::RoundNumber round) {
+    return {1, incarnation, {counter, 0}, round, 0, ChunkKind::kContribution};
   }
 };
 
@@ -28,23 +32,23 @@ TEST_CASE_METHOD(Fixture, "a chunk is kept once; repeats return their credit") {
   CHECK(Put(1, 0));
   CHECK_FALSE(Put(1, 0));
   CHECK(dropped == 100);
-  CHECK(inbox.Find(1, 9, {1, 0}, 1, 0) != nullptr);
-  CHECK(inbox.Find(1, 8, {1, 0}, 1, 0) == nullptr);  // another life of the sender
-  CHECK(inbox.Find(1, 9, {2, 0}, 1, 0) == nullptr);
+  CHECK(inbox.Find(Name(9, 1, 1), 0) != nullptr);
+  CHECK(inbox.Find(Name(8, 1, 1), 0) == nullptr);  // another life of the sender
+  CHECK(inbox.Find(Name(9, 2, 1), 0) == nullptr);
 }
 
 TEST_CASE_METHOD(Fixture, "a consumed chunk's repeat is dropped, unless it is asked for again") {
   CHECK(Put(1, 2));
-  inbox.Consume(1, 9, {1, 0}, 1, 2);
+  inbox.Consume(Name(9, 1, 1), 2);
   CHECK(dropped == 100);
-  inbox.Consume(1, 9, {1, 0}, 1, 2);  // no credit twice
+  inbox.Consume(Name(9, 1, 1), 2);  // no credit twice
   CHECK(dropped == 100);
-  CHECK(inbox.Consumed(1, 9, {1, 0}, 1, 2));
+  CHECK(inbox.Consumed(Name(9, 1, 1), 2));
   CHECK_FALSE(Put(1, 2));
   CHECK(dropped == 200);
-  inbox.Reopen(1, 9, {1, 0}, 1, 2);
+  inbox.Ask(Name(9, 1, 1), 2);
   CHECK(Put(1, 2));
-  CHECK(inbox.Find(1, 9, {1, 0}, 1, 2) != nullptr);
+  CHECK(inbox.Find(Name(9, 1, 1), 2) != nullptr);
 }
 
 TEST_CASE_METHOD(Fixture, "indices outside the fragment are dropped before anything is kept") {
@@ -61,31 +65,32 @@ TEST_CASE_METHOD(Fixture, "rounds and epochs end") {
   CHECK(dropped == 100);
   inbox.DropEpochsBelow({2, 0});
   CHECK(dropped == 200);
-  CHECK(inbox.Find(1, 9, {2, 0}, 2, 1) != nullptr);
+  CHECK(inbox.Find(Name(9, 2, 2), 1) != nullptr);
   inbox.DropAll();
   CHECK(dropped == 300);
 }
 
 TEST_CASE_METHOD(Fixture, "a sender's contributions are bounded: the oldest makes room") {
-  for (size_t i = 0; i < kInboxRoundsMax; ++i) CHECK(Put(1, 0, 1, 1000 + i));
+  for (size_t i = 0; i < kInboxNamesMax; ++i) CHECK(Put(1, 0, 1, 1000 + i));
   CHECK_FALSE(Put(1, 0, 1, 5));
   CHECK(dropped == 100);
   CHECK(Put(1, 0, 1, 5000));
   CHECK(dropped == 200);
-  CHECK(inbox.Find(1, 1000, {1, 0}, 1, 0) == nullptr);
-  CHECK(inbox.Find(1, 1001, {1, 0}, 1, 0) != nullptr);
-  CHECK(inbox.Find(1, 5000, {1, 0}, 1, 0) != nullptr);
+  CHECK(inbox.Find(Name(1000, 1, 1), 0) == nullptr);
+  CHECK(inbox.Find(Name(1001, 1, 1), 0) != nullptr);
+  CHECK(inbox.Find(Name(5000, 1, 1), 0) != nullptr);
 }
 
 TEST_CASE_METHOD(Fixture, "one sender takes no place from another") {
-  for (size_t i = 0; i < 2 * kInboxRoundsMax; ++i) Put(1, 0, 1, 1000 + i);
+  for (size_t i = 0; i < 2 * kInboxNamesMax; ++i) Put(1, 0, 1, 1000 + i);
   ChunkAddress other;
   other.epoch = {1, 0};
   other.round = 1;
   other.incarnation = 1;
-  CHECK(inbox.Put(0, other, memory::SharedBuffer(*pool.Allocate(100))));
-  CHECK(inbox.Put(2, other, memory::SharedBuffer(*pool.Allocate(100))));
-  CHECK(dropped == 100 * kInboxRoundsMax);
+  for (engine::ClusterId from : {0, 2}) {
+    CHECK(inbox.Put(Inbox::NameOf(from, other), 0, memory::SharedBuffer(*pool.Allocate(100))));
+  }
+  CHECK(dropped == 100 * kInboxNamesMax);
 }
 
 }  // namespace

@@ -29,15 +29,19 @@ struct Fixture {
   std::vector<float> Combine(const std::vector<std::vector<float>>& inputs,
                              const std::vector<uint64_t>& weights) {
     std::vector<engine::Contributor> contributors;
-    std::vector<memory::SharedBuffer> payloads;
+    std::vector<EncodedPart> parts;
     for (size_t i = 0; i < inputs.size(); ++i) {
       contributors.push_back({static_cast<engine::ClusterId>(i), 1, {}, weights[i]});
-      payloads.push_back(Encode(inputs[i]));
+      parts.push_back({Encode(inputs[i]), {}, false});
     }
-    std::vector<float> out(inputs[0].size());
-    CombineChunk({}, nullptr, payloads, WeightsOf(contributors), absl::MakeSpan(out), &hash,
-                 &nonfinite);
-    return out;
+    ReducedChunk out;
+    out.mean = *pool.Allocate(inputs[0].size() * sizeof(float));
+    REQUIRE_FALSE(CombineChunk(nullptr, parts, WeightsOf(contributors), &out));
+    Seal(&out);
+    hash = out.hash;
+    nonfinite = out.nonfinite;
+    const auto* mean = reinterpret_cast<const float*>(out.mean.data());
+    return {mean, mean + inputs[0].size()};
   }
   engine::Hash64 hash = 0;
   bool nonfinite = false;
@@ -73,11 +77,12 @@ TEST_CASE_METHOD(Fixture, "NaN is seen and canonical") {
 
 TEST_CASE("a round without weight changes nothing") {
   engine::Reduce order;
-  CHECK(Reduction(order, 1).unchanged());
+  const auto unchanged = [&order] { return Reduction(order, {}, 0, 1).unchanged(); };
+  CHECK(unchanged());
   order.contributors = {{0, 1, {}, 0}, {1, 1, {}, 0}};
-  CHECK(Reduction(order, 1).unchanged());
+  CHECK(unchanged());
   order.contributors[1].weight = 1;
-  CHECK_FALSE(Reduction(order, 1).unchanged());
+  CHECK_FALSE(unchanged());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Two gateways' exchanges in one loop: real endpoints, workers and buffers, a network of function
+// Gateways' exchanges in one loop: real endpoints, workers and buffers, a network of function
 // calls.
 //
 // The test plays the engine: it gives orders and reads what the listener heard.
@@ -7,11 +7,14 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "daemon/exchange/exchange.h"
+#include "daemon/planning/plan.h"
 #include "tests/unit/endpoint/model.h"
 
 namespace causeway::testing {
@@ -28,81 +31,124 @@ class Wire {
   bool twice = false;  // every chunk arrives twice
 };
 
+// What all sides of a test are made with.
+struct Setup {
+  std::string codec = "int4:ef";
+  outer::RuleSpec rule;
+  uint64_t elements = 1000;
+  uint32_t fragments = 1;                            // of as many tensors, all of `elements`
+  uint64_t pool_bytes = memory::Budget::kUnlimited;  // that are not reserved
+};
+
 class Side final : public exchange::ChunkPort, public exchange::ExchangeListener {
  public:
-  Side(Wire* wire, engine::ClusterId self, const std::string& codec, outer::RuleSpec rule,
-       uint64_t elements, work::WorkerPool* workers)
+  Side(Wire* wire, engine::ClusterId self, const Setup& setup, work::WorkerPool* workers)
       : wire_(wire),
         self_(self),
-        model({TensorOf("w", elements)}, codec, rule.kind != outer::RuleSpec::Kind::kGradients) {
-    buffers =
-        std::make_unique<memory::BufferPool>(model.budget, *model.budget->Open("chunks"), 1 << 20);
+        model(TensorsOf(setup), setup.codec, setup.rule.kind != outer::RuleSpec::Kind::kGradients,
+              setup.fragments),
+        book({Codec(setup.codec), {}, planning::Route::kDirect, {}, ""}) {
+    buffers = std::make_unique<memory::BufferPool>(
+        model.budget, *model.budget->Open("chunks", setup.pool_bytes), 1 << 20);
+    received = std::make_unique<memory::BufferPool>(model.budget, *model.budget->Open("received"),
+                                                    1 << 20);
     endpoint = std::shared_ptr<endpoint::LocalEndpoint>(std::move(model.endpoint));
-    auto state = outer::OuterState::Create({{model.layout->fragments()[0].elements, rule}},
-                                           compression::kChunkElements, model.account);
+    std::vector<outer::FragmentShape> shapes;
+    for (const local::FragmentRecord& fragment : model.layout->fragments()) {
+      shapes.push_back({fragment.elements, setup.rule});
+    }
+    auto state = outer::OuterState::Create(shapes, compression::kChunkElements, model.account);
     REQUIRE(state.ok());
     outer = *std::move(state);
+    auto set_aside = exchange::Reserve::Create(
+        buffers.get(), model.account,
+        exchange::Reserve::SizesFor(*model.layout, {Codec(setup.codec)}, true));
+    REQUIRE(set_aside.ok());
+    reserve = *std::move(set_aside);
     exchange::Context context;
     context.self = self;
     context.incarnation = 100u + self;
-    context.codec = Codec(codec);
+    context.plans = &book;
     context.layout = model.layout;
     context.endpoint = endpoint;
     context.outer = outer;
     context.loop = wire->loop;
     context.workers = workers;
     context.buffers = buffers.get();
+    context.reserve = reserve.get();
     context.port = this;
     context.listener = this;
+    context.served_ahead_max = 2;
     exchange = std::make_unique<exchange::Exchange>(context);
     wire->sides.push_back(this);
   }
 
-  static local::TensorRecord TensorOf(const std::string& name, uint64_t elements) {
-    return Record(name, {elements});
+  static std::vector<local::TensorRecord> TensorsOf(const Setup& setup) {
+    std::vector<local::TensorRecord> out;
+    for (uint32_t i = 0; i < setup.fragments; ++i) {
+      out.push_back(Record("w" + std::to_string(i), {setup.elements}));
+    }
+    return out;
   }
 
-  exchange::FragmentExchange& rounds() { return exchange->rounds(0); }
+  exchange::FragmentExchange& rounds(engine::FragmentId fragment = 0) {
+    return exchange->rounds(fragment);
+  }
   absl::Span<const float> Value(int64_t round) { return endpoint->Value(0, round); }
 
-  void Adopt(engine::StateId state) {
+  void Adopt(engine::StateId state, engine::FragmentId fragment = 0) {
     engine::AdoptState action;
+    action.fragment = fragment;
     action.state = state;
     action.from_trainer = true;
-    exchange->state(0).Adopt(action);
+    exchange->state(fragment).Adopt(action);
   }
-  void Start(int64_t round, uint64_t weight, engine::ClusterSet to, uint64_t op = 1) {
+  void Start(int64_t round, uint64_t weight, engine::ClusterSet to, uint64_t op = 1,
+             engine::PlanId plan = 0, engine::FragmentId fragment = 0) {
     engine::StartContribution action;
+    action.fragment = fragment;
     action.round = round;
-    action.epoch = {1, 0};
+    action.epoch = epoch;
     action.op = {7, op};
     action.weight = weight;
+    action.plan = plan;
     action.to = to;
-    rounds().StartContribution(action);
+    rounds(fragment).StartContribution(action);
   }
 
   // ---- ChunkPort
-  void SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
-                 memory::SharedBuffer payload) override {
-    if (wire_->lose(address)) return;
-    for (int copy = 0; copy < (wire_->twice ? 2 : 1); ++copy) {
+  bool SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
+                 memory::SharedBuffer payload, bool) override {
+    const int copies = wire_->lose(address) ? 0 : wire_->twice ? 2 : 1;
+    sent_bytes[{address.kind, to}] += payload.size();
+    for (int copy = 0; copy < copies; ++copy) {
       wire_->loop->Post([this, to, address, payload] {
         Side& peer = *wire_->sides[to];
-        auto buffer = peer.buffers->Allocate(payload.size());
+        if (!peer.exchange) return;  // it has died
+        auto buffer = peer.received->Allocate(payload.size());
         REQUIRE(buffer.ok());
         std::memcpy(buffer->data(), payload.data(), payload.size());
         peer.received_bytes += payload.size();
         peer.exchange->OnChunk(self_, address, *std::move(buffer));
       });
     }
+    if (address.kind == exchange::ChunkKind::kState) {
+      state_in_flight_max = std::max(state_in_flight_max, ++state_in_flight);
+      wire_->loop->Post([this, address] {
+        --state_in_flight;
+        if (exchange) exchange->OnStateChunkDone(address.fragment);
+      });
+    }
+    return true;
   }
-  void CancelChunks(engine::FragmentId, engine::RoundNumber) override {}
+  void CancelChunks(exchange::ChunkKind, engine::FragmentId, engine::RoundNumber) override {}
   void ReturnCredit(engine::ClusterId, uint64_t bytes) override { returned_bytes += bytes; }
-  void RequestChunks(engine::ClusterId from, engine::FragmentId, engine::RoundNumber round,
-                     const std::vector<uint32_t>& indices) override {
-    chunks_requested += indices.size();
-    wire_->loop->Post([this, from, round, indices] {
-      wire_->sides[from]->rounds().SendAgain(self_, round, indices);
+  void RequestChunks(engine::ClusterId from, const exchange::ChunkRequest& request) override {
+    chunks_requested += request.indices.size();
+    if (!linked) return;
+    wire_->loop->Post([this, from, request] {
+      if (wire_->sides[from]->exchange)
+        wire_->sides[from]->exchange->OnChunkRequest(self_, request);
     });
   }
   void RequestState(engine::ClusterId from, engine::FragmentId,
@@ -112,11 +158,12 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
         [this, from, state] { wire_->sides[from]->exchange->state(0).OnRequest(self_, state); });
   }
   void OfferState(engine::ClusterId to, engine::FragmentId, const engine::StateId& state,
-                  bool found, const engine::Hash256& hash) override {
-    engine::Hash256 told = hash;
-    if (lie_about_state) told[0] ^= 1;
-    wire_->loop->Post([this, to, state, found, told] {
-      wire_->sides[to]->exchange->state(0).OnOffer(self_, state, found, told);
+                  const exchange::DonorAnswer& answer) override {
+    exchange::DonorAnswer told = answer;
+    if (lie_about_state) told.hash[0] ^= 1;
+    wire_->loop->Post([this, to, state, told] {
+      Side& peer = *wire_->sides[to];
+      if (peer.exchange) peer.exchange->state(0).OnOffer(self_, state, told);
     });
   }
 
@@ -131,9 +178,6 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   void OnAdopted(engine::FragmentId, const engine::StateId& state) override {
     adopted.push_back(state);
   }
-  void OnContributionFailed(engine::OpId, engine::FragmentId, const absl::Status& status) override {
-    failures.push_back(status);
-  }
   void OnBadChunk(engine::ClusterId, const exchange::ChunkAddress&,
                   const absl::Status& status) override {
     bad_chunks.push_back(status);
@@ -146,9 +190,13 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
 
  public:
   Model model;
+  planning::PlanBook book;
+  engine::Epoch epoch{1, 0};
   std::unique_ptr<memory::BufferPool> buffers;
+  std::unique_ptr<memory::BufferPool> received;
   std::shared_ptr<endpoint::LocalEndpoint> endpoint;
   std::shared_ptr<outer::OuterState> outer;
+  std::unique_ptr<exchange::Reserve> reserve;
   std::unique_ptr<exchange::Exchange> exchange;
   bool lie_about_state = false;
   bool linked = true;  // false: what it asks of donors is lost
@@ -158,26 +206,45 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   std::vector<engine::StateHeld> states;
   std::vector<engine::StateFailed> failed_states;
   std::vector<engine::StateId> adopted;
-  std::vector<absl::Status> failures;
   std::vector<absl::Status> bad_chunks;
   std::vector<std::string> notes;
   uint64_t received_bytes = 0;
   uint64_t returned_bytes = 0;
   uint64_t chunks_requested = 0;
+  std::map<std::pair<exchange::ChunkKind, engine::ClusterId>, uint64_t> sent_bytes;
+  uint32_t state_in_flight = 0;
+  uint32_t state_in_flight_max = 0;
 };
 
-// Both sides, and the loop that runs them until a condition holds.
-class Pair {
+// All sides, and the loop that runs them until a condition holds.
+class Group {
  public:
-  Pair(const std::string& codec, outer::RuleSpec rule, uint64_t elements)
+  Group(int clusters, const Setup& setup)
       : loop(*loop::Loop::Create()), workers(2), wire(loop.get()) {
-    for (engine::ClusterId id : {0, 1}) {
-      sides.push_back(std::make_unique<Side>(&wire, id, codec, rule, elements, &workers));
+    for (int id = 0; id < clusters; ++id) {
+      sides.push_back(
+          std::make_unique<Side>(&wire, static_cast<engine::ClusterId>(id), setup, &workers));
     }
+    Install({1, 0}, engine::ClusterSet::FirstOf(clusters));
   }
-  ~Pair() {
+  ~Group() {
     loop->Close();
     sides.clear();
+  }
+
+  // A membership is in force on all that are in it.
+  void Install(engine::Epoch epoch, engine::ClusterSet members) {
+    engine::Record record;
+    record.epoch = epoch;
+    record.members = members;
+    for (engine::ClusterId id = 0; id < sides.size(); ++id) {
+      record.incarnations.push_back(members.Contains(id) ? 100u + id : 0);
+    }
+    for (engine::ClusterId id : members) {
+      sides[id]->epoch = epoch;
+      sides[id]->exchange->OnEpoch(record);
+    }
+    this->epoch = epoch;
   }
   Side& a() { return *sides[0]; }
   Side& b() { return *sides[1]; }
@@ -196,12 +263,20 @@ class Pair {
   engine::Reduce Order(int64_t round, std::vector<uint64_t> weights, uint32_t attempt = 0) {
     engine::Reduce order;
     order.round = round;
-    order.epoch = {1, 0};
+    order.epoch = epoch;
     order.attempt = attempt;
     for (engine::ClusterId id = 0; id < weights.size(); ++id) {
       order.contributors.push_back({id, 100u + id, {7, static_cast<uint64_t>(round)}, weights[id]});
     }
     return order;
+  }
+  Side& side(int id) { return *sides[static_cast<size_t>(id)]; }
+  // Every living side knows the plan by this id.
+  void Know(engine::PlanId id, const planning::Plan& plan) {
+    for (auto& side : sides) {
+      side->book.Add(id, plan);
+      if (side->exchange) side->exchange->OnPlanKnown();
+    }
   }
   engine::Commit CommitOf(const engine::Reduce& order, engine::OwnPart own) {
     engine::Commit commit;
@@ -217,6 +292,13 @@ class Pair {
   work::WorkerPool workers;
   Wire wire;
   std::vector<std::unique_ptr<Side>> sides;
+  engine::Epoch epoch;
+};
+
+class Pair : public Group {
+ public:
+  Pair(const std::string& codec, outer::RuleSpec rule, uint64_t elements)
+      : Group(2, {codec, rule, elements}) {}
 };
 
 }  // namespace causeway::testing

@@ -50,6 +50,60 @@ TEST_CASE_METHOD(Fixture, "a joiner ends with the donor's values, momentum and h
   CHECK(pair.b().Value(1) == pair.a().Value(1));
   CHECK(pair.b().outer->Momentum(0, 1) == pair.a().outer->Momentum(0, 1));
   CHECK(pair.b().returned_bytes == pair.b().received_bytes);
+  // Values and momentum, two chunks each, no faster than they arrive.
+  CHECK(pair.a().state_in_flight_max == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a joiner whose link ends is not served any further; commits go on") {
+  Side& donor = pair.a();
+  pair.b().exchange.reset();
+  donor.exchange->state(0).OnRequest(1, state);
+  donor.exchange->OnPeerDown(1);
+  Alone(2);
+  pair.Until([&] { return donor.state_in_flight == 0; });
+}
+
+TEST_CASE("a state is adopted after the older commit that is held back, not over it") {
+  Pair pair("int4:ef", {outer::RuleSpec::Kind::kNesterov, 0.7, 0.5}, kElements);
+  for (auto& side : pair.sides) {
+    side->model.Write(0, [](uint64_t i) { return Noise(1, i); });
+    side->Adopt({});
+  }
+  pair.Until([&] { return !pair.a().adopted.empty() && !pair.b().adopted.empty(); });
+  const engine::ClusterSet both = engine::ClusterSet::FirstOf(2);
+  const engine::Reduce order = pair.Order(1, {4, 4});
+  for (auto& side : pair.sides) {
+    side->model.Write(0, [](uint64_t i) { return Noise(2, i); });
+    side->Start(1, 4, both, 1);
+    side->rounds().Reduce(order);
+  }
+  pair.Until([&] { return !pair.a().held.empty() && !pair.b().held.empty(); });
+  std::shared_ptr<void> hold = pair.b().exchange->HoldCommits();
+  for (auto& side : pair.sides) {
+    side->rounds().Commit(pair.CommitOf(order, engine::OwnPart::kCounted));
+    side->rounds().Release({7, 1});
+  }
+  pair.Until([&] { return !pair.a().committed.empty(); });
+  // The other cluster goes on alone, and is what this one then follows.
+  const engine::Reduce alone = pair.Order(2, {4});
+  pair.a().Start(2, 4, engine::ClusterSet{0}, 2);
+  pair.a().rounds().Reduce(alone);
+  pair.Until([&] { return pair.a().held.size() == 2; });
+  pair.a().rounds().Commit(pair.CommitOf(alone, engine::OwnPart::kCounted));
+  pair.a().rounds().Release({7, 2});
+  pair.Until([&] { return pair.a().committed.size() == 2; });
+  engine::AdoptState adopt;
+  adopt.state = pair.a().committed.back().record.state;
+  adopt.forward = true;
+  pair.b().exchange->state(0).Fetch({0, adopt.state, engine::ClusterSet{0}});
+  pair.Until([&] { return !pair.b().states.empty(); });
+  pair.b().exchange->state(0).Adopt(adopt);
+  CHECK(pair.b().rounds().committing());
+  hold.reset();
+  pair.Until([&] { return pair.b().adopted.size() == 2; });
+  CHECK(pair.b().committed.size() == 1);
+  CHECK(pair.b().outer->StateHash(0) == pair.a().outer->StateHash(0));
+  CHECK(pair.b().endpoint->HasResidual(0));
 }
 
 TEST_CASE_METHOD(Fixture, "a contribution that comes before the state it builds on is kept") {

@@ -1,0 +1,22 @@
+// See packing.h.
+#include "daemon/exchange/packing.h"
+
+#include <utility>
+
+namespace causeway::exchange {
+
+void PackIfSmaller(EntropyPool* entropy, memory::Buffer* chunk, memory::Buffer* packed) {
+  auto* out = reinterpret_cast<uint8_t*>(packed->data());
+  const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(chunk->data()),
+                                        chunk->size());
+  const size_t size = entropy->With([&](compression::EntropyWorkspace* workspace) -> size_t {
+    const absl::Span<const uint8_t> made =
+        compression::PackChunk(bytes, workspace, {out, packed->size()});
+    return made.data() == out ? made.size() : 0;
+  });
+  if (size == 0) return;
+  packed->Resize(size);
+  std::swap(*chunk, *packed);
+}
+
+}  // namespace causeway::exchange

@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""Three real gateways: all-to-all and by chunk owner end in the same bytes, also when one dies and returns."""
+import unittest
+
+from gateways import Group, until
+from trainers import Trainer, both, join_all, main
+
+CLUSTERS = ("lima", "paris", "tokyo")
+SHAPES = {"embed": (600, 1000), "block.weight": (700, 500), "block.bias": (700,)}  # four chunks
+NESTEROV = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4, fragments: 2}"
+
+
+class Three(unittest.TestCase):
+    def equal(self, looks, key="sha256"):
+        self.assertEqual(len({look[key] for look in looks}), 1, looks)
+
+    def rounds(self, group):
+        return [gateway.run()["rounds_committed"] for gateway in group.gateways.values()]
+
+    def test_direct_and_by_owner(self):
+        sent = {}
+        for route in ("direct", "owner"):
+            with self.subTest(route=route), Group(CLUSTERS, route=route, algorithm=NESTEROV) as group:
+                trainers = join_all(group, shapes=SHAPES)
+                looks = both(trainers, "steps", count=12)
+                self.equal(looks)
+                self.assertEqual(looks[0]["participants"], 3)
+                self.assertEqual(looks[0]["excluded"], 0)
+                sent[route] = sum(gateway.run()["wire_bytes_sent"] for gateway in group.gateways.values())
+                ends = both(trainers, "finish")
+                self.equal(ends)
+                self.equal(ends, "values")
+        # n (n-1) encodings a round without owners; 2 (n-1) with them.
+        self.assertLess(sent["owner"], 0.8 * sent["direct"])
+
+    def test_owners_die_and_return(self):
+        with Group(CLUSTERS, route="owner", algorithm="{rule: average, local_steps: 4}") as group:
+            trainers = join_all(group, shapes=SHAPES)
+            self.equal(both(trainers, "steps", count=8))
+            # Without its trainer a cluster still reduces what it owns.
+            trainers[2].kill()
+            group.tokyo.until_run(lambda run: run["trainers"] == 0, "its trainer is gone")
+            looks = both(trainers[:2], "steps", count=8)
+            self.equal(looks)
+            self.assertEqual(looks[0]["participants"], 2)
+            # Without its gateway the others go on alone.
+            group.tokyo.kill()
+            looks = both(trainers[:2], "steps", count=8)
+            self.equal(looks)
+            group.tokyo.start()
+            again = Trainer(group, "tokyo")
+            joined = again.outer(seed=99, shapes=SHAPES)
+            self.assertTrue(joined["replaced"])
+            until(lambda: len(group.lima.run()["members"]) == 3, "tokyo is a member again")
+            looks = both([*trainers[:2], again], "steps", count=12)
+            self.equal(looks)
+            self.assertEqual(looks[0]["participants"], 3)
+            self.equal(both([*trainers[:2], again], "finish"), "values")
+
+
+if __name__ == "__main__":
+    main()
