@@ -113,7 +113,7 @@ absl::Status ValidateLowRank(const LowRankShape& s) {
 
 void LowRankStart(const LowRankShape& shape, absl::Span<float> warm) {
   assert(warm.size() == shape.warm_elements());
-  for (size_t i = 0; i < warm.size(); ++i) {
+  for (size_t i = 0; i < shape.warm_elements(); ++i) {
     const uint32_t noise = math::Dither(0x10c4a4c5u, static_cast<uint32_t>(i)) >> 8;
     warm[i] = static_cast<float>(static_cast<int32_t>(noise) - (1 << 23)) * 0x1p-23f;
   }
