@@ -9,7 +9,8 @@ option(CAUSEWAY_CUDA "Build the CUDA kernels where nvcc is installed" ON)
 find_program(CAUSEWAY_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} /usr/local/cuda/bin)
 set(CAUSEWAY_HAS_CUDA OFF)
 set(CAUSEWAY_NVCC_FLAGS -std=c++20 -O3 --fmad=false --prec-div=true --prec-sqrt=true --ftz=false)
-if(CAUSEWAY_CUDA AND CAUSEWAY_NVCC AND TARGET CUDA::cudart_static)
+# 12.5 is the first that looks up the driver's functions by version.
+if(CAUSEWAY_CUDA AND CAUSEWAY_NVCC AND TARGET CUDA::cudart_static AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.5)
   execute_process(COMMAND ${CAUSEWAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE failed
                   ERROR_QUIET)
   set(CAUSEWAY_GPU_ARCHITECTURES)

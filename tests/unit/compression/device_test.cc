@@ -1,10 +1,14 @@
 // The bodies of the CUDA kernels, run on fibres in seeded order, make the bytes, residuals and sums
 // of the CPU reference over hostile and real inputs.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
+#include "compression/device/bodies.h"
 #include "compression/device/chunks.h"
+#include "compression/device/scan.h"
 #include "compression/vector.h"
 #include "tests/unit/compression/device_support.h"
 #include "tests/unit/compression/samples.h"
@@ -99,6 +103,46 @@ TEST_CASE("the base counts as the trainer holds it") {
     CastFromFp32(source.base.data(), cast.size(), dtype, cast.data());
     CastToFp32(cast.data(), cast.size(), dtype, source.base.data());
     CHECK(grid == device_test::EncodeOnCpu(spec, source));
+  }
+}
+
+// The first Inf or NaN of `values` held as dtype, by the kernel body.
+size_t ScanOnGrid(const std::vector<float>& values, DType dtype, uint64_t seed) {
+  std::vector<uint8_t> bytes(values.size() * DTypeBytes(dtype));
+  CastFromFp32(values.data(), values.size(), dtype, bytes.data());
+  const device_test::Exact<uint8_t> data(bytes);
+  const uint32_t chunks = device::ChunksOf(values.size());
+  const device_test::Exact<uint32_t> found(std::vector<uint32_t>(chunks, 0));
+  const device::ScanBatch batch{data.data(), values.size(), dtype, found.data()};
+  const uint32_t tiles = device::TilesOfChunk(0, values.size());
+  const grid::Verdict verdict =
+      grid::Run(Machine::kFibres, {tiles, chunks, 256}, seed, 0,
+                [&](const grid::Thread& thread, void*) { device::Scan(thread, batch); });
+  REQUIRE(verdict == grid::Verdict::kDone);
+  for (uint32_t c = 0; c < chunks; ++c) {
+    const size_t first = size_t{c} * kChunkElements;
+    const size_t n = std::min<size_t>(kChunkElements, values.size() - first);
+    if (found.data()[c] != 0) return first + n - found.data()[c];
+  }
+  return values.size();
+}
+
+TEST_CASE("the scan finds the first value that is no number") {
+  std::vector<samples::Sample> inputs = Inputs();
+  std::vector<float> late = samples::Noise(kChunkElements + 3000, 1);
+  late[kChunkElements + 2999] = INFINITY;
+  inputs.push_back({"in the last chunk", late});
+  late[kChunkElements - 1] = -NAN;
+  inputs.push_back({"at the end of the first", late});
+  for (const samples::Sample& input : inputs) {
+    for (DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+      CAPTURE(input.name, static_cast<int>(dtype));
+      std::vector<float> held(input.values.size());
+      std::vector<uint32_t> cast(held.size());  // room for any dtype
+      CastFromFp32(input.values.data(), held.size(), dtype, cast.data());
+      CastToFp32(cast.data(), held.size(), dtype, held.data());
+      CHECK(ScanOnGrid(input.values, dtype, kSeed) == FirstNonFinite(held));
+    }
   }
 }
 
