@@ -169,8 +169,10 @@ struct Joined {
   uint64_t peer_timeout_ms;
   char rule[32];
   char codec[32];
+  float learning_rate;  // outer, and its momentum: for trainers that run ahead of the result (rule eager)
+  float momentum;
 };
-static_assert(sizeof(Joined) == 160);
+static_assert(sizeof(Joined) == 168);
 
 struct FragmentRecord {
   uint64_t elements;         // padding included; a multiple of kTensorAlignElements
@@ -251,6 +253,13 @@ struct Ready {
 };
 static_assert(sizeof(Ready) == 48 + 8 * kFragmentsMax);
 
+// What the local work started from: D = that value - snapshot. The round after base_round is contributed to
+// in any case.
+enum class Origin : uint8_t {
+  kBase = 0,   // the value of base_round
+  kOlder = 1,  // the value of the round before it, which base_round's came too late to replace (co2, eager)
+};
+
 enum class Memory : uint8_t {
   kHost = 0,    // the snapshot memfd
   kDevice = 1,  // the allocation of Share, at the same offset; the copy into it is complete
@@ -262,10 +271,10 @@ struct Submit {
   Header header;
   uint64_t op;  // second half of the op id; not 0, not used for another submission of this session
   uint32_t fragment;
-  uint8_t apply_replace;  // 1: this round is applied by replace (finish)
+  uint8_t origin;         // Origin
   uint8_t memory;         // Memory
   uint8_t zero[2];
-  int64_t base_round;
+  int64_t base_round;  // the newest value that this trainer has
   uint64_t weight;  // samples or tokens of this rank since base_round; the cluster's is the sum
 };
 static_assert(sizeof(Submit) == 64);

@@ -82,6 +82,13 @@ typedef enum cw_group { CW_PARAMETER = 0, CW_BUFFER = 1 } cw_group;
 typedef enum cw_init { CW_INIT_RUN = 0, CW_INIT_MINE = 1, CW_INIT_MATCH = 2 } cw_init;
 typedef enum cw_start { CW_MATCH = 0, CW_REPLACE_ALL = 1 } cw_start;
 typedef enum cw_apply_mode { CW_CARRY = 0, CW_MIX = 1, CW_REPLACE = 2 } cw_apply_mode;
+/* What the local work of a submission started from. */
+typedef enum cw_origin {
+  CW_ORIGIN_BASE = 0, /* the value of base_round */
+  CW_ORIGIN_OLDER = 1 /* the value before it: rules whose results are one round late (cw_applied
+                         of the late result, cw_submit of the work since the value before it,
+                         cw_read of the result) */
+} cw_origin;
 typedef enum cw_state {
   CW_STATE_PENDING = 1,
   CW_STATE_COMMITTED = 2, /* counted once, everywhere */
@@ -152,7 +159,12 @@ typedef struct cw_layout {
   uint64_t peer_timeout_ms;
   char rule[32];
   char codec[32];
-  char cluster[64]; /* this trainer's */
+  char cluster[64];    /* this trainer's */
+  float learning_rate; /* outer, and its momentum: for trainers that run ahead of the result (eager)
+                        */
+  float momentum;
+  uint32_t gateway_pid; /* of the gateway's process; 0: in another PID namespace */
+  uint32_t zero2;
 } cw_layout;
 
 typedef struct cw_fragment {
@@ -192,8 +204,10 @@ typedef struct cw_submission {
   int64_t base_round; /* the local work started from it; CW_BASE_CURRENT */
   uint64_t weight; /* samples or tokens of this process since base_round (the cluster's is the sum
                       of its ranks'); 0 takes part and contributes nothing */
-  uint8_t apply_replace; /* 1: the result will be applied by replace (finish) */
-  uint8_t zero[7];
+  uint8_t origin;  /* cw_origin */
+  uint8_t asynchronous; /* 1: do not wait for the gateway's answer; what it refuses ends the
+                           operation instead of this call */
+  uint8_t zero[6];
 } cw_submission;
 
 /* Which GPU, and the stream whose order its tensors follow. */

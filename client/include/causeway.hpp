@@ -182,13 +182,13 @@ class Trainer {
     return out;
   }
   uint64_t Submit(uint32_t fragment, uint64_t weight, const std::vector<cw_slice>& slices,
-                  bool apply_replace = false, int64_t base_round = CW_BASE_CURRENT) {
+                  cw_origin origin = CW_ORIGIN_BASE, int64_t base_round = CW_BASE_CURRENT) {
     cw_submission submission{};
     submission.struct_bytes = sizeof(submission);
     submission.fragment = fragment;
     submission.base_round = base_round;
     submission.weight = weight;
-    submission.apply_replace = apply_replace ? 1 : 0;
+    submission.origin = static_cast<uint8_t>(origin);
     uint64_t op = 0;
     Check(cw_submit(handle_, &submission, slices.data(), Count(slices), &op));
     return op;
@@ -243,10 +243,10 @@ class Trainer {
 class Operation {
  public:
   Operation(Trainer& trainer, uint32_t fragment, uint64_t weight,
-            const std::vector<cw_slice>& slices, bool apply_replace = false)
+            const std::vector<cw_slice>& slices, cw_origin origin = CW_ORIGIN_BASE)
       : trainer_(&trainer),
         fragment_(fragment),
-        id_(trainer.Submit(fragment, weight, slices, apply_replace)) {}
+        id_(trainer.Submit(fragment, weight, slices, origin)) {}
 
   uint64_t id() const { return id_; }
   uint32_t fragment() const { return fragment_; }

@@ -53,6 +53,13 @@ Status Connection::Connect(const std::string& path) {
   return Status();
 }
 
+uint32_t Connection::PeerPid() const {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  const int failed = getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return failed == 0 && peer.pid > 0 ? static_cast<uint32_t>(peer.pid) : 0;
+}
+
 bool Connection::Send(const void* bytes, size_t size, int attached) {
   if (!socket_) return false;
   iovec part{const_cast<void*>(bytes), size};

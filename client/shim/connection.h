@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "client/shim/datagram.h"
@@ -21,6 +22,8 @@ class Connection {
   void Close() { socket_.Reset(); }
   bool open() const { return static_cast<bool>(socket_); }
   int descriptor() const { return socket_.get(); }
+  // The other side's process; 0 where it cannot be named here.
+  uint32_t PeerPid() const;
 
   // Sends one datagram, with `attached` beside it unless negative. False: the gateway is gone or
   // does not read; the connection is closed.

@@ -44,6 +44,10 @@ Status CheckJoined(const local::Joined& m) {
   }
   if (m.outer > 1) return Malformed("Joined", "outer is neither 0 nor 1");
   if (!(m.mix >= 0.0f && m.mix <= 1.0f)) return Malformed("Joined", "mix is outside 0..1");
+  if (!(m.learning_rate >= 0.0f && m.learning_rate <= 1e6f && m.momentum >= 0.0f &&
+        m.momentum < 1.0f)) {
+    return Malformed("Joined", "outer learning rate or momentum out of range");
+  }
   if (!Terminated(m.rule) || !Terminated(m.codec))
     return Malformed("Joined", "text without an end");
   const uint64_t delay = m.delay_steps;

@@ -45,7 +45,7 @@ struct Operation {
   uint32_t fragment = 0;
   int64_t base_round = 0;
   uint64_t weight = 0;
-  bool apply_replace = false;
+  uint8_t origin = CW_ORIGIN_BASE;
 
   cw_result result{};
   Status failure;                // where result.state is FAILED

@@ -191,6 +191,8 @@ Status Session::LayoutOf(cw_layout& layout) {
   layout.local_steps = terms_.local_steps;
   layout.delay_steps = terms_.delay_steps;
   layout.mix = terms_.mix;
+  layout.learning_rate = terms_.learning_rate;
+  layout.momentum = terms_.momentum;
   layout.apply_mode = terms_.apply_mode;
   layout.outer = terms_.outer;
   layout.wait_timeout_ms = terms_.wait_timeout_ms;
@@ -198,6 +200,7 @@ Status Session::LayoutOf(cw_layout& layout) {
   std::memcpy(layout.rule, terms_.rule, sizeof(layout.rule));
   std::memcpy(layout.codec, terms_.codec, sizeof(layout.codec));
   cluster_.copy(layout.cluster, sizeof(layout.cluster) - 1);
+  layout.gateway_pid = connection_.PeerPid();
   return Status();
 }
 

@@ -56,6 +56,9 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
                    ": read it, report it applied, go on from there";
     return Status(std::move(failure));
   }
+  if (submission.origin > CW_ORIGIN_OLDER || (submission.origin == CW_ORIGIN_OLDER && base == 0)) {
+    return Status(CW_ARGUMENT, name + ": no such origin of the local work");
+  }
   std::vector<Part> parts;
   const Coverage coverage = identity_.world == 1 ? Coverage::kWhole : Coverage::kAny;
   Status placed =
@@ -68,7 +71,7 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
   operation.fragment = submission.fragment;
   operation.base_round = base;
   operation.weight = submission.weight;
-  operation.apply_replace = submission.apply_replace != 0;
+  operation.origin = submission.origin;
   operation.sent = areas_;
   operation.base = progress.base;
   operation.result.fragment = submission.fragment;
@@ -85,6 +88,10 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
     return Status();
   }
   SendSubmit(kept);
+  if (submission.asynchronous != 0) {
+    op = id;
+    return Status();
+  }
   // From here on the operation exists; whatever ends this short wait leaves it pending.
   const Status answered = Await(lock, Deadline::In(kAcknowledgeMs), [this, id] {
     const Operation* found = Find(id);

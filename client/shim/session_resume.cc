@@ -135,7 +135,7 @@ bool Session::SendSubmit(Operation& operation) {
   message.op = identity_.world == 1 ? ++last_wire_op_
                                     : local::OpNumber(operation.fragment, operation.base_round);
   message.fragment = operation.fragment;
-  message.apply_replace = operation.apply_replace ? 1 : 0;
+  message.origin = operation.origin;
   message.memory =
       static_cast<uint8_t>(operation.on_device ? local::Memory::kDevice : local::Memory::kHost);
   message.base_round = operation.base_round;

@@ -43,16 +43,9 @@ std::vector<NamedTime> Times(const config::Config& config) {
   };
 }
 
-const char* RuleName(config::Rule rule) {
-  switch (rule) {
-    case config::Rule::kAverage:
-      return "average";
-    case config::Rule::kNesterov:
-      return "nesterov";
-    case config::Rule::kGradientAverage:
-      return "gradients";
-  }
-  return "";
+std::string Delay(const config::Algorithm& algorithm) {
+  if (algorithm.round_late) return "one round";
+  return algorithm.delay.has_value() ? absl::StrCat(*algorithm.delay) : "auto";
 }
 
 std::string Bytes(uint64_t bytes) { return FormatSizeBytes(static_cast<int64_t>(bytes)); }
@@ -62,7 +55,7 @@ std::string RunHead(const config::Run& run) {
   return absl::StrCat("run ", run.name, ": ", absl::StrJoin(run.clusters, ", "), "; ",
                       RuleName(algorithm.rule), ", ", Plural(algorithm.local_steps, "local step"),
                       ", ", Plural(algorithm.fragments, "fragment"), ", delay ",
-                      algorithm.delay.has_value() ? absl::StrCat(*algorithm.delay) : "auto", "; ",
+                      Delay(algorithm), "; ",
                       run.codec.kind, "; seed ", run.seed,
                       run.primary.empty() ? "" : absl::StrCat(", primary ", run.primary));
 }

@@ -72,7 +72,9 @@ RunMemory MemoryOf(const config::Config& config, const config::Run& run) {
     const uint64_t fixed = part.bytes_per_element > 0 ? 0 : part.bytes;
     memory.parts.push_back({part.name, part.what, part.bytes_per_element, fixed});
   }
-  if (run.algorithm.rule == config::Rule::kNesterov) {
+  const config::Rule rule = run.algorithm.rule;
+  if (rule == config::Rule::kNesterov || rule == config::Rule::kEager ||
+      rule == config::Rule::kCo2) {
     memory.parts.push_back({"momentum", "the outer momentum (fp32)", sizeof(float)});
   }
   AddExchange(config, run, *spec, &memory);

@@ -51,15 +51,28 @@ struct Trainers {
   bool operator==(const Trainers&) const = default;
 };
 
-enum class Rule { kAverage, kNesterov, kGradientAverage };  // `average`, `nesterov`, `gradients`
+// `average`, `nesterov`, `sparseloco`, `co2`, `eager`, `gradients`.
+enum class Rule { kAverage, kNesterov, kSparseLoco, kCo2, kEager, kGradientAverage };
+const char* RuleName(Rule rule);
 
 struct Algorithm {
   Rule rule = Rule::kAverage;
-  double learning_rate = 1.0;         // eta; 1 for average
-  double momentum = 0.0;              // mu; 0 for average
-  uint32_t local_steps = 1;           // H
+  double learning_rate = 1.0;         // eta; 1 for average and gradients
+  double momentum = 0.0;              // mu; 0 where the rule has none
+  double final_learning_rate = 1.0;   // that learning_rate goes to over `schedule_rounds`
+  uint32_t schedule_rounds = 0;       // 0: no schedule
+  double clip = 0.0;                  // of co2's momentum; 0: none
+  double penalty = 1.0;               // co2's L, unless `gap_penalty`
+  bool gap_penalty = false;           // `penalty: gap`
+  uint32_t penalty_window = 0;        // norms that C remembers; 0: all
+  uint32_t local_steps = 1;           // H of this cluster
+  std::vector<uint32_t> steps_of;     // H by cluster, as Run::clusters; empty: all the same
+  bool normalise_steps = false;       // `normalise: steps`
   uint32_t fragments = 1;             // P
   std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
+  std::optional<double> mix;          // a of a late result's (1-a) new + a now; nullopt: carry
+  // Results are a whole round late and replace what was trained meanwhile (co2, eager).
+  bool round_late = false;
 
   bool operator==(const Algorithm&) const = default;
 };

@@ -24,6 +24,11 @@ void ReadPeers(MapReader& top, const Context& context, Config* config);
 // After ReadTop and ReadPeers: runs refer to clusters.
 void ReadRuns(MapReader& top, const Context& context, Config* config);
 
+// The run's `algorithm`; `clusters` are the run's, `own` is this one.
+void ReadAlgorithm(MapReader& run_reader, const std::string& path, Findings& findings,
+                   const std::string& own, const std::vector<std::string>& clusters,
+                   Algorithm* algorithm);
+
 // The list's items; empty where it is absent, malformed or too long (then reported).
 std::vector<const Node*> ListItems(MapReader& top, std::string_view key, size_t count_max);
 // The entry as a map, or null with an error.

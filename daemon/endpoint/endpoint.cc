@@ -145,6 +145,7 @@ absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_
   confined_.Check();
   FragmentState& state = *fragments_.at(fragment);
   assert(!state.open && "commit or drop the open contribution first");
+  if (state.from_older) --base_round;
   if (options_.outer && !Holds(fragment, base_round)) {
     return absl::FailedPreconditionError(
         absl::StrCat("fragment ", fragment, ": the value of round ", base_round,
@@ -152,6 +153,11 @@ absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_
   }
   state.Open(base_round, weight, seed);
   return absl::OkStatus();
+}
+
+void LocalEndpoint::SetOrigin(uint32_t fragment, local::Origin origin) {
+  confined_.Check();
+  fragments_.at(fragment)->from_older = origin == local::Origin::kOlder;
 }
 
 bool LocalEndpoint::open(uint32_t fragment) const { return fragments_.at(fragment)->open; }
@@ -234,8 +240,8 @@ size_t LocalEndpoint::EncodeOnCpu(uint32_t fragment, uint64_t first, compression
   return compression::EncodeChunk(options_.codec, input, out, stats);
 }
 
-void LocalEndpoint::Finish(uint32_t fragment, uint32_t chunk,
-                           const compression::EncodeStats& stats, EncodedChunk* result) {
+void LocalEndpoint::Finish(uint32_t fragment, uint32_t chunk, const compression::EncodeStats& stats,
+                           EncodedChunk* result) {
   result->nonfinite = stats.nonfinite;
   if (stats.nonfinite != 0) {
     const uint64_t first = uint64_t{chunk} * compression::kChunkElements;

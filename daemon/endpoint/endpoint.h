@@ -91,6 +91,9 @@ class LocalEndpoint {
   absl::Span<const float> Value(uint32_t fragment, int64_t round) const;
 
   // ---- contributions ----
+  // What the work in the fragment's snapshot started from: the value of the round that Begin names,
+  // or the one before. Counts from the next Begin on.
+  void SetOrigin(uint32_t fragment, local::Origin origin);
   // Opens a contribution from the fragment's snapshot. Outer rules: FAILED_PRECONDITION when the
   // value of `base_round` is not here (the trainer must rebase). `weight` is the contribution's
   // own; the residual is rescaled to it. `seed` is of stochastic rounding; it must differ per round
@@ -177,7 +180,7 @@ class LocalEndpoint {
   PrivateMemory
       residuals_;  // two halves, each a bf16 for every element; empty without error feedback
   std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
-  std::shared_ptr<gpu::GpuCodec> gpu_;  // shared with the daemon; null: no device is attached
+  std::shared_ptr<gpu::GpuCodec> gpu_;   // shared with the daemon; null: no device is attached
   std::unique_ptr<gpu::DeviceMemory> device_memory_;
   std::unique_ptr<ScratchSet> device_scratch_;
   std::vector<std::unique_ptr<FragmentState>> fragments_;

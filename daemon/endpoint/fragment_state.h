@@ -49,6 +49,8 @@ struct LocalEndpoint::FragmentState {
   bool on_device = false;      // where the snapshot lies
   absl::Status device_status;  // of the snapshot's screening
   int64_t base_round = kNoRound;
+  bool from_older =
+      false;  // of the snapshot: the work in it started from the value before the base
   uint64_t weight = 0;
   uint32_t seed = 0;
   std::unique_ptr<std::atomic<bool>[]> encoded;  // by chunk, of the open contribution

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +15,8 @@ namespace causeway::run {
 namespace {
 
 constexpr size_t kLineShownMax = 80;
+constexpr uint64_t kStepUnits = 1'000'000'000;
+constexpr int kWeightBitsFree = 6;  // the weights of 64 clusters can be added
 
 struct Line {
   std::string key;
@@ -37,38 +41,53 @@ std::string Number(double value) { return absl::StrFormat("%.17g", value); }
 
 }  // namespace
 
-const char* RuleName(config::Rule rule) {
-  switch (rule) {
-    case config::Rule::kAverage:
-      return "average";
-    case config::Rule::kNesterov:
-      return "nesterov";
-    case config::Rule::kGradientAverage:
-      return "gradients";
-  }
-  return "unknown";
-}
-
 bool HasOuterRule(const config::Run& run) {
   return run.algorithm.rule != config::Rule::kGradientAverage;
 }
 
 outer::RuleSpec RuleOf(const config::Algorithm& algorithm) {
+  using Kind = outer::RuleSpec::Kind;
   outer::RuleSpec out;
   out.learning_rate = algorithm.learning_rate;
   out.momentum = algorithm.momentum;
+  out.final_learning_rate = algorithm.final_learning_rate;
+  out.schedule_rounds = algorithm.schedule_rounds;
+  out.clip = algorithm.clip;
+  out.penalty = algorithm.penalty;
+  out.gap_penalty = algorithm.gap_penalty;
+  out.penalty_window = algorithm.penalty_window;
   switch (algorithm.rule) {
     case config::Rule::kAverage:
-      out.kind = outer::RuleSpec::Kind::kAverage;
+      out.kind = Kind::kAverage;
       break;
     case config::Rule::kNesterov:
-      out.kind = outer::RuleSpec::Kind::kNesterov;
+    case config::Rule::kEager:  // the committed value; what trainers get early is the endpoint's
+      out.kind = Kind::kNesterov;
+      break;
+    case config::Rule::kSparseLoco:
+      out.kind = Kind::kSgd;
+      break;
+    case config::Rule::kCo2:
+      out.kind = Kind::kCo2;
       break;
     case config::Rule::kGradientAverage:
-      out.kind = outer::RuleSpec::Kind::kGradients;
+      out.kind = Kind::kGradients;
       break;
   }
   return out;
+}
+
+uint64_t CountedWeight(const config::Algorithm& algorithm, uint64_t weight) {
+  if (!algorithm.normalise_steps || algorithm.steps_of.empty()) return weight;
+  uint64_t common = 1;
+  for (uint32_t steps : algorithm.steps_of) {
+    common = std::lcm(common, uint64_t{steps});
+    if (common > kStepUnits) break;  // the ratio is rounded then
+  }
+  const uint64_t units = std::min(common, kStepUnits) / algorithm.local_steps;
+  const uint64_t factor = std::max<uint64_t>(units, 1);
+  const uint64_t most = std::numeric_limits<uint64_t>::max() >> kWeightBitsFree;
+  return weight > most / factor ? most : weight * factor;
 }
 
 compression::CodecSpec CodecOf(const config::Codec& codec) {
@@ -110,12 +129,24 @@ std::vector<std::string> AlgorithmLines(const config::Run& run) {
   out.push_back(absl::StrCat("clusters = ", absl::StrJoin(run.clusters, ",")));
   out.push_back(absl::StrCat("seed = ", run.seed));
   out.push_back(absl::StrCat("primary = ", run.primary));
-  out.push_back(absl::StrCat("algorithm.rule = ", RuleName(a.rule)));
+  out.push_back(absl::StrCat("algorithm.rule = ", config::RuleName(a.rule)));
   out.push_back(absl::StrCat("algorithm.learning_rate = ", Number(a.learning_rate)));
   out.push_back(absl::StrCat("algorithm.momentum = ", Number(a.momentum)));
-  out.push_back(absl::StrCat("algorithm.local_steps = ", a.local_steps));
+  out.push_back(absl::StrCat("algorithm.final_learning_rate = ", Number(a.final_learning_rate)));
+  out.push_back(absl::StrCat("algorithm.schedule_rounds = ", a.schedule_rounds));
+  out.push_back(absl::StrCat("algorithm.clip = ", Number(a.clip)));
+  out.push_back(absl::StrCat("algorithm.penalty = ", a.gap_penalty ? "gap" : Number(a.penalty)));
+  out.push_back(absl::StrCat("algorithm.penalty_window = ", a.penalty_window));
+  out.push_back(absl::StrCat("algorithm.local_steps = ", a.steps_of.empty()
+                                                             ? absl::StrCat(a.local_steps)
+                                                             : absl::StrJoin(a.steps_of, ",")));
+  out.push_back(absl::StrCat("algorithm.normalise = ", a.normalise_steps ? "steps" : "none"));
   out.push_back(absl::StrCat("algorithm.fragments = ", a.fragments));
-  out.push_back(absl::StrCat("algorithm.delay = ", a.delay ? absl::StrCat(*a.delay) : "auto"));
+  // A whole round is another number of steps on each cluster.
+  out.push_back(absl::StrCat("algorithm.delay = ", a.round_late ? "round"
+                                                   : a.delay    ? absl::StrCat(*a.delay)
+                                                                : "auto"));
+  out.push_back(absl::StrCat("algorithm.mix = ", a.mix ? Number(*a.mix) : "none"));
   out.push_back(absl::StrCat("codec = ", CodecText(run.codec)));
   out.push_back(absl::StrCat("route = ", RouteName(run.route)));
   return out;

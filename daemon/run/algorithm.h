@@ -14,9 +14,12 @@
 
 namespace causeway::run {
 
-const char* RuleName(config::Rule rule);
 bool HasOuterRule(const config::Run& run);  // false: gradients are averaged each step
 outer::RuleSpec RuleOf(const config::Algorithm& algorithm);
+// The weight that a contribution of this cluster counts with. Where steps are normalised, that of
+// one of its steps times the same number on every cluster: a sum of differences over H_i steps then
+// counts as that of the mean number of steps, whatever H_i is.
+uint64_t CountedWeight(const config::Algorithm& algorithm, uint64_t weight);
 
 // The configured codec; the parser has checked that it is one.
 compression::CodecSpec CodecOf(const config::Codec& codec);

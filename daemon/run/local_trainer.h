@@ -25,6 +25,7 @@ struct LocalOp {
   uint64_t op = 0;
   uint32_t fragment = 0;
   int64_t base_round = 0;
+  local::Origin origin = local::Origin::kBase;
   uint64_t weight = 0;  // of all ranks
   int64_t submitted_us = 0;
   std::map<uint32_t, uint64_t> submits;  // by rank that has submitted: its message's number

@@ -165,14 +165,14 @@ void RunNetwork::RequestState(engine::ClusterId from, engine::FragmentId fragmen
 }
 
 void RunNetwork::OfferState(engine::ClusterId to, engine::FragmentId fragment,
-                            const engine::StateId& state, bool found,
-                            const engine::Hash256& state_hash) {
+                            const engine::StateId& state, const exchange::DonorAnswer& answer) {
   wan::v1::RunMessage message;
   wan::v1::StateOffer* offer = message.mutable_state_offer();
   offer->set_fragment(fragment);
   SetState(state, offer->mutable_state());
-  offer->set_found(found);
-  if (found) offer->set_state_hash(HashBytes(state_hash));
+  offer->set_found(answer.found);
+  if (answer.found) offer->set_state_hash(HashBytes(answer.hash));
+  for (engine::Hash64 word : answer.words) offer->add_rule_words(word);
   Send(to, std::move(message));
 }
 

@@ -64,7 +64,7 @@ class RunNetwork final : public exchange::ChunkPort {
   void RequestState(engine::ClusterId from, engine::FragmentId fragment,
                     const engine::StateId& state) override;
   void OfferState(engine::ClusterId to, engine::FragmentId fragment, const engine::StateId& state,
-                  bool found, const engine::Hash256& state_hash) override;
+                  const exchange::DonorAnswer& answer) override;
 
  private:
   struct Peer {

@@ -172,7 +172,7 @@ class Run final : private exchange::ExchangeListener {
                                                const trainers::SubmitRequest& request);
   void OnWhole(const LocalOp& op);
   void EndRefused(const LocalOp& op, const trainers::Problem& problem);
-  void EndRebased(const LocalOp& op);
+  void EndRebased(const LocalOp& op, std::string text);
   void MakeDigest();
   void HandOver(uint32_t fragment);
   void Deliver(engine::FragmentId fragment);
@@ -189,6 +189,7 @@ class Run final : private exchange::ExchangeListener {
   const engine::Hash256 algorithm_digest_;
   DurableFile file_;
   RunNetwork network_;
+  RunPlanning planning_;
   engine::Incarnation engine_incarnation_;
 
   std::unique_ptr<engine::Engine> engine_;
@@ -209,7 +210,6 @@ class Run final : private exchange::ExchangeListener {
   uint64_t value_hold_ = 0;
 
   std::optional<LocalTrainer> trainer_;
-  RunPlanning planning_;
   bool checking_ready_ = false;
 
   // A refused join waits for the other side's words, so that the difference can be named.

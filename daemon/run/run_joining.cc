@@ -58,7 +58,7 @@ std::optional<trainers::Problem> Run::CheckJoin(const trainers::JoinRequest& req
                                                 const schema::Schema& schema) const {
   if (request.outer != HasOuterRule(config_)) {
     return Refusal(local::Code::kAlgorithm,
-                   absl::StrCat("algorithm.rule is '", RuleName(config_.algorithm.rule),
+                   absl::StrCat("algorithm.rule is '", config::RuleName(config_.algorithm.rule),
                                 "' in this gateway's configuration; the trainer asks for ",
                                 request.outer ? "an outer rule" : "averaged gradients"));
   }
@@ -206,10 +206,18 @@ trainers::Terms Run::TermsOf() const {
   out.local_steps = config_.algorithm.local_steps;
   out.delay_steps = config_.algorithm.delay.value_or(local::kDelayAuto);
   out.apply_mode = local::ApplyMode::kCarry;
+  if (config_.algorithm.mix) {
+    out.apply_mode = local::ApplyMode::kMix;
+    out.mix = static_cast<float>(*config_.algorithm.mix);
+  } else if (config_.algorithm.round_late) {
+    out.apply_mode = local::ApplyMode::kReplace;
+  }
+  out.learning_rate = static_cast<float>(config_.algorithm.learning_rate);
+  out.momentum = static_cast<float>(config_.algorithm.momentum);
   out.outer = HasOuterRule(config_);
   out.wait_timeout_ms = static_cast<uint64_t>(config_.wait_timeout_ms);
   out.peer_timeout_ms = static_cast<uint64_t>(around_.config->peer_timeout_ms);
-  out.rule = RuleName(config_.algorithm.rule);
+  out.rule = config::RuleName(config_.algorithm.rule);
   out.codec = CodecText(config_.codec).substr(0, 31);
   return out;
 }

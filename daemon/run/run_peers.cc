@@ -1,4 +1,5 @@
 // A run's side towards other gateways: what arrives is checked against the run and handed on.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,22 +80,24 @@ void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& me
     case Body::kStateOffer: {
       const wan::v1::StateOffer& offer = message.state_offer();
       if (offer.fragment() >= fragments) return;
-      exchange_->state(offer.fragment())
-          .OnOffer(from, ReadState(offer.state()), offer.found(), ReadHash(offer.state_hash()));
+      exchange::DonorAnswer answer{offer.found(), ReadHash(offer.state_hash()), {}};
+      const int words = std::min<int>(offer.rule_words_size(), outer::kRuleWordsMax);
+      answer.words.assign(offer.rule_words().begin(), offer.rule_words().begin() + words);
+      exchange_->state(offer.fragment()).OnOffer(from, ReadState(offer.state()), answer);
       return;
     }
     default:
       break;
   }
   absl::StatusOr<engine::Envelope> envelope = DecodeEnvelope(roster_, message);
-  if (!envelope.ok()) {
-    around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
-    around_.log->Warning(event::kPeerRefused, {{"run", name()}, {"peer", cluster}},
   if (envelope.ok()) {
     if (const auto* plan = std::get_if<engine::Plan>(&envelope->message)) {
       if (absl::Status good = planning_.Check(*plan); !good.ok()) envelope = good;
     }
   }
+  if (!envelope.ok()) {
+    around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
+    around_.log->Warning(event::kPeerRefused, {{"run", name()}, {"peer", cluster}},
                          absl::StrCat("message dropped: ", envelope.status().message()));
     return;
   }

@@ -16,6 +16,8 @@ const char* StateOf(engine::Phase phase) {
       return "running";
     case engine::Phase::kStalled:
       return "stalled";
+    case engine::Phase::kHalted:
+      return "stopped";
     case engine::Phase::kStopped:
       return "failed";
   }
@@ -26,7 +28,7 @@ const char* StateOf(engine::Phase phase) {
 
 void Run::FillStatus(admin::v1::RunStatus* out) const {
   out->set_name(name());
-  out->set_rule(RuleName(config_.algorithm.rule));
+  out->set_rule(config::RuleName(config_.algorithm.rule));
   out->set_codec(CodecText(config_.codec));
   out->set_local_steps(config_.algorithm.local_steps);
   out->set_trainers(trainer_ ? static_cast<uint32_t>(trainer_->ranks.size()) : 0);

@@ -62,7 +62,9 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
     problem->round = request.base_round + 1;
     if (problem->code == local::Code::kRebase) {  // all of them start again from one value
       problem->round = exchange_->state(request.fragment).committed().round;
-      EndRebased(trainer_->ops.at(request.fragment));
+      EndRebased(trainer_->ops.at(request.fragment),
+                 absl::StrCat("the ranks of this cluster submitted fragment ", request.fragment,
+                              " on different rounds"));
     }
     session.SendError(request.sequence, *problem);
     return;
@@ -74,6 +76,7 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
   op.op = request.op;
   op.fragment = request.fragment;
   op.base_round = request.base_round;
+  op.origin = request.origin;
   const uint64_t room = std::numeric_limits<uint64_t>::max() - op.weight;
   op.weight += std::min(room, request.weight);
   op.submits[session.rank()] = request.sequence;
@@ -137,10 +140,8 @@ void Run::EndRefused(const LocalOp& op, const trainers::Problem& problem) {
   });
 }
 
-void Run::EndRebased(const LocalOp& op) {
-  trainers::Problem problem =
-      Retry(local::Code::kRebase, absl::StrCat("the ranks of this cluster submitted fragment ",
-                                               op.fragment, " on different rounds"));
+void Run::EndRebased(const LocalOp& op, std::string text) {
+  trainers::Problem problem = Retry(local::Code::kRebase, std::move(text));
   problem.round = exchange_->state(op.fragment).committed().round;
   const LocalOp ended = op;
   trainer_->ops.erase(op.fragment);
@@ -149,6 +150,13 @@ void Run::EndRebased(const LocalOp& op) {
 
 void Run::HandOver(uint32_t fragment) {
   LocalOp& op = trainer_->ops.at(fragment);
+  // A gateway that has restarted holds the newest value only.
+  if (op.origin == local::Origin::kOlder && !endpoint_->Holds(fragment, op.base_round - 1)) {
+    EndRebased(op, absl::StrCat("fragment ", fragment, ": the value of round ", op.base_round - 1,
+                                ", which the local work started from, is not here any more"));
+    return;
+  }
+  endpoint_->SetOrigin(fragment, op.origin);
   op.handed_over = true;
   if (trainer_->world == 1) {
     ForEachRank([&](trainers::Session& session, uint32_t number, LocalRank&) {
@@ -159,7 +167,7 @@ void Run::HandOver(uint32_t fragment) {
   submit.fragment = op.fragment;
   submit.base.lineage = exchange_->state(op.fragment).committed().lineage;
   submit.base.round = op.base_round;
-  submit.weight = op.weight;
+  submit.weight = CountedWeight(config_.algorithm, op.weight);
   submit.op = op.id();
   Drive(submit);
 }
@@ -192,7 +200,8 @@ trainers::OpReport Run::ReportOf(const LocalOp& op, local::State state,
         change->state == engine::OpState::kRebase ? local::Code::kRebase : local::Code::kNotReady;
   }
   out.participants = op.participants;
-  out.staleness = static_cast<uint32_t>(std::max<int64_t>(1, out.round - op.base_round));
+  const int64_t started = op.base_round - (op.origin == local::Origin::kOlder ? 1 : 0);
+  out.staleness = static_cast<uint32_t>(std::max<int64_t>(1, out.round - started));
   out.raw_bytes = layout_->fragments()[op.fragment].elements * sizeof(float);
   out.wire_bytes = op.wire_bytes;
   out.exchange_us = op.exchange_us;

@@ -129,15 +129,20 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
   if (m.memory > static_cast<uint8_t>(local::Memory::kDevice)) {
     return Refuse(absl::StrCat("Submit: memory ", m.memory, " is not known"));
   }
-  if (m.apply_replace > 1) return Refuse("Submit: apply_replace is neither 0 nor 1");
+  if (m.origin > static_cast<uint8_t>(local::Origin::kOlder)) {
+    return Refuse("Submit: unknown origin");
+  }
   if (m.base_round < 0) return Refuse("Submit: base_round is negative");
   if (m.base_round == std::numeric_limits<int64_t>::max()) {
     return Refuse("Submit: no round follows base_round");
   }
+  if (m.origin == static_cast<uint8_t>(local::Origin::kOlder) && m.base_round == 0) {
+    return Refuse("Submit: there is no value before base_round");
+  }
   SubmitRequest request;
   request.op = m.op;
   request.fragment = m.fragment;
-  request.apply_replace = m.apply_replace == 1;
+  request.origin = static_cast<local::Origin>(m.origin);
   request.base_round = m.base_round;
   request.memory = static_cast<local::Memory>(m.memory);
   request.weight = m.weight;

@@ -53,7 +53,7 @@ struct SubmitRequest {
   uint64_t sequence = 0;
   uint64_t op = 0;  // not 0
   uint32_t fragment = 0;
-  bool apply_replace = false;
+  local::Origin origin = local::Origin::kBase;
   local::Memory memory = local::Memory::kHost;
   int64_t base_round = 0;  // not negative
   uint64_t weight = 0;

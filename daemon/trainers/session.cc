@@ -76,6 +76,8 @@ void Session::SendJoined(uint64_t answers, const Terms& terms,
   message.local_steps = terms.local_steps;
   message.delay_steps = terms.delay_steps;
   message.mix = terms.mix;
+  message.learning_rate = terms.learning_rate;
+  message.momentum = terms.momentum;
   message.apply_mode = static_cast<uint8_t>(terms.apply_mode);
   message.outer = terms.outer ? 1 : 0;
   message.wait_timeout_ms = terms.wait_timeout_ms;

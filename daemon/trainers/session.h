@@ -45,6 +45,8 @@ struct Terms {
   uint32_t delay_steps = 0;  // or local::kDelayAuto
   local::ApplyMode apply_mode = local::ApplyMode::kCarry;
   float mix = 0;
+  float learning_rate = 1;  // outer
+  float momentum = 0;
   bool outer = true;
   uint64_t wait_timeout_ms = 0;
   uint64_t peer_timeout_ms = 0;

@@ -5,7 +5,6 @@ import sys
 import time
 
 import charts
-import plan
 
 REDRAW_S = 0.25
 PLAIN_S = 5
@@ -98,7 +97,7 @@ class Dashboard:
 
     def redraw(self, training):
         width = shutil.get_terminal_size().columns - 1
-        lines = [self.color(" Causeway ", "1;7") + f"  {' ⇄ '.join(plan.CLUSTERS)}   link "
+        lines = [self.color(" Causeway ", "1;7") + f"  {' ⇄ '.join(self.options.names)}   link "
                  f"{self.options.rate}, {self.options.rtt}   mutual TLS 1.3   {self.clock()}", ""]
         lines += [self.run_line(run, training) for run in self.plans]
         lines += ["", self.color(f"  {'cluster':9}{'loss':>7}{'rounds':>8}{'sent':>11}   link use"
@@ -117,17 +116,17 @@ class Dashboard:
         record = self.records.get(run.name)
         if record:
             bar = self.bar(record["steps"] / self.options.steps)
-            return (f"  {run.name:10} {bar} {record['steps']:5} steps   "
+            return (f"  {run.name:12} {bar} {record['steps']:5} steps   "
                     f"{record['final_bits_per_byte']:.4f} bits/byte   "
                     f"{charts.bytes_text(record['wire_bytes_per_cluster']):>8}   {record['wall_s']:.0f} s")
         if run is not training.run:
-            return self.color(f"  {run.name:10} {self.bar(0)}  to come", "2")
+            return self.color(f"  {run.name:12} {self.bar(0)}  to come", "2")
         trainer = training.trainers[0]
         loss = self.loss(trainer.steps)
         state = f"loss {loss:.3f}" if loss else ("first steps" if trainer.joined else "starting")
         if run.cut_after_s:
             state += f"   cut after {run.cut_after_s} s"
-        return self.color(f"▸ {run.name:10} {self.bar(len(trainer.steps) / self.options.steps)} "
+        return self.color(f"▸ {run.name:12} {self.bar(len(trainer.steps) / self.options.steps)} "
                           f"{len(trainer.steps):5} steps   {state}", "1;36")
 
     @staticmethod

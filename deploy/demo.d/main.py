@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Two clusters train one model over a slow link: builds Causeway, trains three times, draws a report.
+"""Clusters train one model over a slow link: builds Causeway, trains three times, draws a report.
 
-On this machine: two network namespaces are the sites, an emulated wide-area link joins them, a gateway
+On this machine: network namespaces are the sites, an emulated wide-area link joins them, a gateway
 (causewayd) runs in each, and two trainer processes in each train a small GPT on the King James text.
 
   sync-lan   every step's gradients exchanged, on a link without limits: the quality to reach
   sync-wan   the same over the slow link, cut after 20 seconds
-  causeway   parameters combined every few steps, 4 bits each, over the slow link
+  causeway   as --algorithm says, over the slow link
 
 Writes report.html and result.json. Needs root (namespaces, TUN devices); installs missing packages by apt.
 """
@@ -18,6 +18,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "deploy", "demo.d"), os.path.join(ROOT, "tests", "wan")]
 
+import plan  # noqa: E402
 import preparation  # noqa: E402
 import session  # noqa: E402
 import wan_link  # noqa: E402
@@ -29,11 +30,17 @@ EXIT_PERMISSION = 77
 def parse_options():
     parser = argparse.ArgumentParser(prog="deploy/demo", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", choices=["standard", "fast"], default="standard",
-                        help="standard: averages every 10 steps, blocking. fast: every 20 steps, Nesterov, "
-                        "4 fragments, exchanged while training goes on")
+    parser.add_argument("--preset", choices=sorted(plan.PRESETS), default="standard",
+                        help="standard: the algorithm average, which waits for each exchange; fast: streaming, "
+                        "which trains on meanwhile")
+    parser.add_argument("--algorithm", choices=list(plan.ALGORITHMS),
+                        help="instead of a preset's: " +
+                        "; ".join(f"{name}: {entry.about}" for name, entry in plan.ALGORITHMS.items()))
+    parser.add_argument("--clusters", type=int, choices=range(2, len(plan.CLUSTERS) + 1), default=2)
+    parser.add_argument("--seeds", type=int, default=1, metavar="N",
+                        help="repeat sync-lan and causeway for so many seeds: the mean gap and its bound")
     parser.add_argument("--codec", help="of the run named causeway, as a configuration names it: int8, nf4, "
-                        "int4:b256:zstd, ..., or auto (default: the preset's, int4)")
+                        "int4:b256:zstd, ..., or auto (default: the algorithm's)")
     parser.add_argument("--steps", type=int, default=1000, help="of each full run (default 1000)")
     parser.add_argument("--seed", type=int, default=1, help="of model and batches (default 1)")
     parser.add_argument("--output", metavar="DIR", default="demo-output",
@@ -45,11 +52,13 @@ def parse_options():
     parser.add_argument("--plain", action="store_true", help="plain lines instead of the dashboard")
     parser.add_argument("--build-directory", metavar="DIR", help="use what is built there, build nothing")
     options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error("--seeds is at least 1")
     if options.steps < 20:
         parser.error("--steps is at least 20")
     if wan_link.rate_bits(options.rate) <= 0 or wan_link.duration_ms(options.rtt) < 0:
         parser.error("--rate is a rate above zero")
-    return options
+    return plan.choose(options)
 
 
 def main():

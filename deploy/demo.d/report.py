@@ -54,7 +54,7 @@ def loss_series(runs, x_key):
     for run in runs:
         steps = [(sample[x_key], sample["loss_bits"]) for sample in run["samples"]]
         marks = [(mark[x_key], mark["bits_per_byte"]) for mark in run["evaluations"]]
-        series.append({"label": LABELS[run["name"]], "color": COLORS[run["name"]],
+        series.append({"label": LABELS[run["kind"]], "color": COLORS[run["kind"]],
                        "points": smooth(steps), "marks": marks})
     return series
 
@@ -75,8 +75,8 @@ def table(runs, reference):
         ratio = reference["bytes_per_parameter_step"] / max(run["bytes_per_parameter_step"], 1e-12)
         identical = ('<span class="good">yes</span>' if run["identical"]
                      else '<span class="bad">no</span>')
-        cells = [f'<span class="dot" style="background:var({COLORS[run["name"]]})"></span>'
-                 f'{LABELS[run["name"]]}',
+        cells = [f'<span class="dot" style="background:var({COLORS[run["kind"]]})"></span>'
+                 f'{LABELS[run["kind"]]}',
                  f'{run["final_bits_per_byte"]:.4f}', f'{run["steps"]}', f'{run["wall_s"]:.1f} s',
                  charts.bytes_text(run["wire_bytes_per_cluster"]),
                  f'{run["bytes_per_parameter_step"]:.4f}', f'{ratio:.1f}x',
@@ -89,7 +89,7 @@ def table(runs, reference):
 
 
 def link_series(runs):
-    return [{"label": LABELS[run["name"]], "color": COLORS[run["name"]],
+    return [{"label": LABELS[run["kind"]], "color": COLORS[run["kind"]],
              "points": [(sample["seconds"], sample["mbit_per_s"]) for sample in run["link_use"]]}
             for run in runs if run["name"] != "sync-lan"]
 

@@ -72,21 +72,21 @@ class Training:
 
     def __init__(self, run, link, gateways, options, root, build, directory, logs):
         self.run, self.link, self.gateways, self.options = run, link, gateways, options
-        self.sent = {cluster: Series() for cluster in plan.CLUSTERS}
+        self.sent = {cluster: Series() for cluster in options.names}
         self.sample()
         self.trainers = [self.spawn(i, cluster, root, build, directory, logs)
-                         for i, cluster in enumerate(plan.CLUSTERS)]
+                         for i, cluster in enumerate(options.names)]
 
     def spawn(self, index, cluster, root, build, directory, logs):
         progress = os.path.join(directory, f"progress-{self.run.name}-{cluster}")
         log = os.path.join(logs, f"trainer-{self.run.name}-{cluster}.log")
         open(progress, "w").close()
         command = [os.path.join(root, "client", "examples", "train.py"), "--cluster", str(index),
-                   "--clusters", str(len(plan.CLUSTERS)), "--ranks", str(plan.RANKS),
+                   "--clusters", str(len(self.options.names)), "--ranks", str(plan.RANKS),
                    "--mode", self.run.mode, "--run", self.run.name,
                    "--socket", self.gateways[cluster].trainer_socket,
-                   "--steps", str(self.options.steps), "--seed", str(self.options.seed),
-                   "--learning-rate", str(plan.LEARNING_RATE),
+                   "--steps", str(self.options.steps), "--seed", str(self.run.seed),
+                   "--learning-rate", str(self.run.learning_rate),
                    "--evaluate-every", str(max(self.options.steps // plan.EVALUATIONS, 1)),
                    "--progress", progress]
         if self.run.cut_after_s:
@@ -146,7 +146,7 @@ class Training:
         hashes = {sha for result in results for sha in result["parameters_sha256"]}
         busy = [result["wall_s"] - result["evaluation_s"] for result in results]
         return {
-            "name": self.run.name, "final_bits_per_byte": results[0]["bits_per_byte"], "steps": steps,
+            "name": self.run.name, "kind": self.run.kind, "seed": self.run.seed, "final_bits_per_byte": results[0]["bits_per_byte"], "steps": steps,
             "wall_s": max(result["wall_s"] for result in results),
             "wire_bytes_per_cluster": round(wire), "seed_bytes": round(seed),
             "bytes_per_parameter_step": wire / (parameters * steps),

@@ -9,19 +9,24 @@ from .errors import (AlgorithmError, Busy, CommError, Draining, Error, Forked, G
                      IdentityTaken, InitRefused, InternalError, Interrupted, InvalidCall, LibraryMissing,
                      NonFinite, NotReady, OutOfMemory, ProtocolError, Rebase, Retryable, SchemaError, Stalled,
                      Timeout, UnknownRun)
+from .callback import OuterCallback
+from .hook import ddp_hook
 from .outer import Outer
+from .presets import configuration as preset
 from .run import Averaged, Pending, Run
 
 __version__ = "0.1.0"
 
 
 def open(run, socket=None, rank=0, world=1, *, process_group=None, connect_timeout=5.0,
-         progress_interval=5.0):
-    """Opens a run for gradient averaging: ``open("demo").average(gradients, weight=samples)``."""
-    return Run(run, socket, rank, world, process_group, connect_timeout, progress_interval)
+         progress_interval=5.0, model=None, weight=1):
+    """Opens a run for gradient averaging: ``open("demo").average(gradients, weight=samples)``. With ``model``,
+    for ``ddp_hook``; ``weight`` is that of its steps."""
+    return Run(run, socket, rank, world, process_group, connect_timeout, progress_interval, model, weight)
 
 
-__all__ = ["open", "Outer", "Run", "Pending", "Averaged", "errors", "AlgorithmError", "Busy", "CommError",
+__all__ = ["open", "ddp_hook", "preset", "Outer", "OuterCallback", "Run", "Pending", "Averaged", "errors",
+           "AlgorithmError", "Busy", "CommError",
            "Draining", "Error", "Forked", "GatewayLost", "HashMismatch", "IdentityTaken", "InitRefused",
            "InternalError", "Interrupted", "InvalidCall", "LibraryMissing", "NonFinite", "NotReady",
            "OutOfMemory", "ProtocolError", "Rebase", "Retryable", "SchemaError", "Stalled", "Timeout",

@@ -18,6 +18,7 @@ PARAMETER, BUFFER = 0, 1
 INIT = {"run": 0, "mine": 1, "match": 2}
 MATCH, REPLACE_ALL = 0, 1
 CARRY, MIX, REPLACE = 0, 1, 2
+ORIGIN_BASE, ORIGIN_OLDER = 0, 1
 STATES = {1: "pending", 2: "committed", 3: "excluded", 4: "stalled", 5: "failed", 6: "abandoned"}
 
 u8, u32, u64, i32, i64 = (ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32,
@@ -50,7 +51,8 @@ class CLayout(ctypes.Structure):
                 ("delay_steps", u32), ("mix", ctypes.c_float), ("apply_mode", u8), ("outer", u8),
                 ("zero", u8 * 6), ("wait_timeout_ms", u64), ("peer_timeout_ms", u64),
                 ("rule", ctypes.c_char * 32), ("codec", ctypes.c_char * 32),
-                ("cluster", ctypes.c_char * 64)]
+                ("cluster", ctypes.c_char * 64), ("learning_rate", ctypes.c_float),
+                ("momentum", ctypes.c_float), ("gateway_pid", u32), ("zero2", u32)]
 
 
 class CFragment(ctypes.Structure):
@@ -69,7 +71,7 @@ class CSlice(ctypes.Structure):
 
 class CSubmission(ctypes.Structure):
     _fields_ = [("struct_bytes", u32), ("fragment", u32), ("base_round", i64), ("weight", u64),
-                ("apply_replace", u8), ("zero", u8 * 7)]
+                ("origin", u8), ("asynchronous", u8), ("zero", u8 * 6)]
 
 
 class CResult(ctypes.Structure):

@@ -47,7 +47,8 @@ class Handle:
         self._handle = ctypes.c_void_p()
         self._progress_interval = progress_interval
         self.tick = None
-        self.waited_s = 0.0
+        self.waited_s = 0.0  # in any call
+        self.stalled_s = 0.0  # for results
         self.layout = None
         options = c.COptions(struct_bytes=ctypes.sizeof(c.COptions), rank=rank, world=world,
                              connect_timeout_ms=int(connect_timeout * 1000), run=run.encode(),
@@ -146,18 +147,18 @@ class Handle:
         c.check(self._library.cw_offer(self._handle, slices, len(slices)))
 
     def ready(self):
-        """True: the run's values differ from ours and replace them."""
+        """(whether the run's values differ from ours and replace them, number of clusters)"""
         start, members = ctypes.c_int(), c.u32()
         self._wait(lambda ms: self._library.cw_ready(self._handle, ms, ctypes.byref(start),
                                                      ctypes.byref(members)),
                    self.wait_timeout_s, "the run's start")
-        return start.value == c.REPLACE_ALL
+        return start.value == c.REPLACE_ALL, max(1, members.value)
 
-    def submit(self, fragment, slices, weight, replace=False):
+    def submit(self, fragment, slices, weight, origin=c.ORIGIN_BASE, asynchronous=False):
         """Returns the operation's id. Waits for a gateway that is away, never for other clusters."""
         submission = c.CSubmission(struct_bytes=ctypes.sizeof(c.CSubmission), fragment=fragment,
-                                   base_round=c.BASE_CURRENT, weight=weight,
-                                   apply_replace=1 if replace else 0)
+                                   base_round=c.BASE_CURRENT, weight=weight, origin=origin,
+                                   asynchronous=1 if asynchronous else 0)
         op = c.u64()
 
         def attempt(slice_ms):
@@ -184,8 +185,12 @@ class Handle:
     def wait(self, op, what="the exchange", timeout_s="run"):
         raw = c.CResult(struct_bytes=ctypes.sizeof(c.CResult))
         limit = self.wait_timeout_s if timeout_s == "run" else timeout_s
-        self._wait(lambda ms: self._library.cw_wait(self._handle, op, ms, ctypes.byref(raw)), limit,
-                   what, op)
+        began = time.monotonic()
+        try:
+            self._wait(lambda ms: self._library.cw_wait(self._handle, op, ms, ctypes.byref(raw)), limit,
+                       what, op)
+        finally:
+            self.stalled_s += time.monotonic() - began
         return Result(raw)
 
     def apply(self, op, mode, mix, slices):

@@ -3,11 +3,15 @@
 Before any rank moves tensors, the leader publishes READY, WAIT (about once a second while it waits) or ERROR,
 so that nobody sits in a broadcast that will never come: a rank that waits hears something every second, and
 the collective's own time-out need only be a few seconds.
+
+Ranks of one host use a board of their own (board.py) once it is made; others, and what comes before, the
+group's collectives.
 """
 
 import json
 import logging
 
+from . import board
 from . import errors
 
 log = logging.getLogger("causeway")
@@ -22,10 +26,16 @@ class Alone:
     leader = True
     alone = True
 
-    def lead(self, action, handle=None):
+    def lead(self, action, handle=None, areas=()):
         return action()
 
-    def broadcast(self, tensor):
+    def take(self, areas):
+        pass
+
+    def taken(self):
+        pass
+
+    def close(self):
         pass
 
 
@@ -43,6 +53,8 @@ class LocalGroup:
         self._group = group
         self._source = distributed.get_global_rank(group, 0) if group is not distributed.group.WORLD else 0
         self.leader = distributed.get_rank(group) == 0
+        self._board = None
+        self._flats = []
         backend = distributed.get_backend(group)
         if backend == "nccl":
             raise errors.InvalidCall("process_group: give a gloo group; waits must not occupy the GPU")
@@ -53,12 +65,55 @@ class LocalGroup:
         except RuntimeError as problem:
             raise errors.CommError(f"the cluster's ranks lost each other: {problem}") from problem
 
-    def broadcast(self, tensor):
-        """The leader's bytes of a host tensor, to all ranks."""
+    def share(self, flats):
+        """On every rank: flat host tensors by which ``lead`` brings the leader's bytes to all. Where ranks
+        share a host they are replaced by tensors in shared memory: use those that are returned."""
+        ranks = self._distributed.get_world_size(self._group)
+        rank = self._distributed.get_rank(self._group)
+
+        def tell(text):
+            if text is None:
+                return self._hear()[1]
+            self._publish(_READY, text)
+            return text
+
+        def gather(number):
+            numbers = [self._torch.empty(1, dtype=self._torch.int64) for _ in range(ranks)]
+            self._distributed.all_gather(numbers, self._torch.tensor([number]), group=self._group)
+            return [int(one) for one in numbers]
+
+        if ranks > 1:
+            sizes = [flat.numel() * flat.element_size() for flat in flats]
+            self._board = board.make(rank, ranks, sizes, tell, gather)
+        if self._board is not None:
+            flats = [self._torch.frombuffer(area, dtype=flat.dtype) if len(area) else flat
+                     for flat, area in zip(flats, self._board.areas)]
+        self._flats = flats
+        return flats
+
+    def take(self, areas):
+        """After ``lead(..., areas)``, on every rank: the flat tensors of these areas hold the leader's
+        bytes. ``taken`` when they are copied out."""
+        if self._board is None:
+            for area in areas:
+                self._broadcast_bytes(self._flats[area])
+
+    def taken(self):
+        if self._board is not None and not self.leader:
+            self._board.copied()
+
+    def close(self):
+        if self._board is not None:
+            self._board.close()
+            self._board = None
+
+    def _broadcast_bytes(self, tensor):
         # Bytes: gloo of some versions knows no 16-bit float.
         self._broadcast(tensor.detach().view(-1).view(self._torch.uint8) if tensor.numel() else tensor)
 
     def _publish(self, kind, text=""):
+        if self._board is not None:
+            return self._board.say(kind, text)
         data = text.encode()
         message = bytearray(_HEADER_BYTES)
         message[0] = kind
@@ -70,6 +125,8 @@ class LocalGroup:
             self._broadcast(self._torch.frombuffer(bytearray(data), dtype=self._torch.uint8))
 
     def _hear(self):
+        if self._board is not None:
+            return self._board.hear()
         header = self._torch.empty(_HEADER_BYTES, dtype=self._torch.uint8)
         self._broadcast(header)
         message = bytes(header.tolist())
@@ -81,16 +138,19 @@ class LocalGroup:
             data = bytes(body.tolist())
         return message[0], data.decode()
 
-    def lead(self, action, handle=None):
+    def lead(self, action, handle=None, areas=()):
         """Runs ``action()`` on the leader and gives its (JSON-able) value, or its exception, to every rank.
 
-        While the leader's ``handle`` waits, the others are told so.
+        While the leader's ``handle`` waits, the others are told so. ``areas``: of the shared tensors, that
+        the action may write; ``take`` those that it did.
         """
         if not self.leader:
             return self._follow()
         if handle is not None:
             handle.tick = lambda: self._publish(_WAIT)
         try:
+            if self._board is not None:
+                self._board.claim(areas)
             value = action()
         except errors.CommError:
             raise  # the group itself is broken
@@ -104,6 +164,8 @@ class LocalGroup:
         finally:
             if handle is not None:
                 handle.tick = None
+        if self._board is not None and areas:
+            self._board.told(areas)
         self._publish(_READY, json.dumps(value))
         return value
 

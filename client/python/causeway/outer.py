@@ -16,7 +16,10 @@ import time
 
 from . import _library as c
 from . import errors
+from . import late
 from . import local_group
+from . import pace
+from . import presets
 from . import schedule
 from . import tensors as tensors_
 from .handle import Handle
@@ -26,7 +29,7 @@ log = logging.getLogger("causeway")
 _STATE_FORMAT = 1
 
 
-class Outer:
+class Outer(late.LateRounds):
     """
     model              its trained parameters, and (``buffers``) its float buffers, are exchanged
     optimizer          where given and the model is 16-bit, fp32 masters in its param_groups are exchanged
@@ -34,6 +37,7 @@ class Outer:
     socket             of the gateway; default CAUSEWAY_SOCKET or /run/causeway/trainer.sock
     weight             samples or tokens of one step of this cluster
     H                  local steps this trainer insists on; default: the run's
+    preset             "quality", "fast" or "extreme": refuse a run that is configured otherwise
     init               "run": take the run's values; "mine", "match": refuse where they differ
     masters            {parameter: fp32 tensor}, where pairing by order is not enough
     process_group      gloo group of the cluster's ranks, if more than one
@@ -42,7 +46,7 @@ class Outer:
     """
 
     def __init__(self, model, optimizer=None, *, run, socket=None, weight=1, H=None, init="run",
-                 masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
+                 preset=None, masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
                  progress_interval=5.0):
         if H is not None and H < 1:
             raise errors.InvalidCall("H must be at least 1")
@@ -57,41 +61,54 @@ class Outer:
         self._steps = 0
         self._flights = []
         self._finished = False
-        self._pace = schedule.Pace()
+        self._pace = pace.Pace()
+        self._counts = pace.Counts()
         self._began = self._left = None
-        self._counts = {"rounds": 0, "excluded": 0, "rebases": 0, "steps_lost": 0, "blocked_s": 0.0,
-                        "exchange_s": 0.0, "raw_bytes": 0, "wire_bytes": 0, "staleness": 0,
-                        "participants": 0}
-        self._results = []
+        self._gateway_cpu = None
         self.values_hash = None
         if run is None:
             self.H, self.fragments, self.delay, self._mode, self._mix = H or 1, 1, 0, c.CARRY, 0.0
-            self._automatic = False
+            self._automatic = self._late = False
+            self._ahead = None
+            self.rule = "none"
         else:
-            self._join(socket, H, init, rank, world, connect_timeout, progress_interval)
+            self._join(socket, H, init, preset, rank, world, connect_timeout, progress_interval)
         # The step since which a fragment's local work has not been counted in any round.
         self._work_since = [0] * self.fragments
 
-    def _join(self, socket, H, init, rank, world, connect_timeout, progress_interval):
+    def _join(self, socket, H, init, preset, rank, world, connect_timeout, progress_interval):
         def join():
             self._handle = Handle(self.run, socket, rank, world, connect_timeout, progress_interval)
             layout = self._handle.join(self._set.schema(), outer=True, init=init, local_steps=H or 0)
             count = len(self._set.entries)
-            return {"H": layout.local_steps, "delay": layout.delay_steps, "mode": layout.apply_mode,
-                    "mix": layout.mix, "fragments": layout.fragments,
-                    "placed": [self._handle.placement(i).fragment for i in range(count)]}
+            terms = {"H": layout.local_steps, "delay": layout.delay_steps, "mode": layout.apply_mode,
+                     "mix": layout.mix, "fragments": layout.fragments, "rule": layout.rule.decode(),
+                     "eta": layout.learning_rate, "mu": layout.momentum,
+                     "placed": [self._handle.placement(i).fragment for i in range(count)]}
+            if preset is not None:
+                delay = "auto" if terms["delay"] == c.DELAY_AUTO else str(terms["delay"])
+                presets.check(preset, {"rule": terms["rule"], "local_steps": terms["H"], "delay": delay,
+                                       "fragments": terms["fragments"], "codec": layout.codec.decode()})
+            self._gateway_cpu = pace.GatewayCpu(layout.gateway_pid)
+            return terms
 
         terms = self._group.lead(join)
         self.H, self.fragments = terms["H"], terms["fragments"]
-        self._mode, self._mix = terms["mode"], terms["mix"]
+        self._mode, self._mix, self.rule = terms["mode"], terms["mix"], terms["rule"]
         self._automatic = terms["delay"] == c.DELAY_AUTO
         self.delay = schedule.automatic_delay(None, None, self.H) if self._automatic else terms["delay"]
+        # Results are a whole round late: a fragment's is collected when its next work is submitted.
+        self._late = self._mode == c.REPLACE and self.delay >= self.H
+        self._ahead = {} if terms["rule"] == "eager" else None
+        self._eta, self._mu = terms["eta"], terms["mu"]
         self._set.place(terms["placed"], self.fragments)
+        if not self._group.alone:
+            self._set.use_flats(self._group.share([self._set.flat(f)[0] for f in range(self.fragments)]))
 
         def form():
             slices, hosts = self._set.read_slices(self._set.all_indices())
             self._handle.offer(slices)
-            replace = self._handle.ready()
+            replace, self._members = self._handle.ready()
             rounds = []
             for fragment in range(self.fragments):
                 rounds.append(self._handle.fragment(fragment).newest_round)
@@ -102,21 +119,22 @@ class Outer:
                     self._set.stage(fragment)
             return {"replace": replace, "rounds": rounds}
 
-        formed = self._group.lead(form, self._handle)
+        everything = range(self.fragments)
+        formed = self._group.lead(form, self._handle, everything)
         self._rounds = formed["rounds"]
         # Ranks may have been built from different seeds: all take the same bytes now.
         if formed["replace"] or not self._group.alone:
-            self._spread(range(self.fragments))
+            self._spread(everything)
         if formed["replace"]:
             log.info("run %s: parameters replaced by the run's, rounds %s", self.run, self._rounds)
             self._group.lead(lambda: [self._handle.applied(f, r) for f, r in enumerate(self._rounds)] and None)
 
     def _spread(self, fragments):
         """Brings the leader's staged values to every rank, and only then writes them."""
-        for fragment in fragments:
-            self._group.broadcast(self._set.flat(fragment)[0])
+        self._group.take(fragments)
         for fragment in fragments:
             self._set.unstage(fragment)
+        self._group.taken()
 
     # A step.
 
@@ -128,51 +146,69 @@ class Outer:
         if self._began is None:
             self._began = entered
         elif self._left is not None:
-            self._pace.add_step(entered - self._left)
+            self._pace.add_step(entered - self._left, exchanging=bool(self._flights))
         self._steps += 1
         try:
             if self.run is not None:
-                self._collect([flight for flight in self._flights if flight.due <= self._steps])
-                launches = schedule.launches(self._steps, self.fragments, self.H)
-                busy = {flight.fragment for flight in self._flights}
-                self._launch([fragment for fragment in launches if fragment not in busy])
-                if self.delay == 0:
-                    self._collect([flight for flight in self._flights if flight.due <= self._steps])
+                self._exchange()
         finally:
             self._left = time.monotonic()
-            self._counts["blocked_s"] += self._left - entered
+            self._counts.blocked_s += self._left - entered
 
-    def _launch(self, fragments, replace=False):
-        if not fragments:
+    def _exchange(self):
+        launches = schedule.launches(self._steps, self.fragments, self.H)
+        if self._late:
+            if launches:
+                self._turn(launches)
             return
+        self._collect([flight for flight in self._flights if flight.due <= self._steps])
+        busy = {flight.fragment for flight in self._flights}
+        self._launch([fragment for fragment in launches if fragment not in busy], self.delay)
+        if self.delay == 0:
+            self._collect([flight for flight in self._flights if flight.due <= self._steps])
 
-        def submit():
-            ops, rebased = [], {}
-            for fragment in fragments:
-                slices, hosts = self._set.read_slices(self._set.fragments[fragment])
-                weight = int(self.weight * (self._steps - self._work_since[fragment]))
+    def _launch(self, fragments, delay):
+        """Submits; the leader alone does anything. What goes wrong is said when the result is due, to all
+        ranks at once: none of them waits for another here."""
+        for fragment in fragments:
+            flight = schedule.Flight(fragment, self._steps, self._steps + delay)
+            self._flights.append(flight)
+            if self._group.leader:
                 try:
-                    ops.append([fragment, self._handle.submit(fragment, slices, weight, replace)])
-                except errors.Rebase as problem:
-                    log.warning("%s", problem)
-                    rebased[fragment] = self._read_newest(fragment)
-                del hosts
-            return {"ops": ops, "rebased": rebased, "delay": self._choose_delay()}
+                    flight.op = self._submit(fragment, self._steps, asynchronous=delay > 0)
+                except errors.Error as problem:
+                    flight.problem = problem
 
-        answer = self._group.lead(submit, self._handle)
-        if answer["delay"] != self.delay:
-            log.info("run %s: delay is now %d steps (exchange %.3f s, step %.4f s)", self.run,
-                     answer["delay"], self._pace.exchange_s() or 0, self._pace.step_s() or 0)
-            self.delay = answer["delay"]
-        for fragment, op in answer["ops"]:
-            due = self._steps + (0 if replace else self.delay)
-            self._flights.append(schedule.Flight(fragment, self._steps, due, op))
-        self._take_rebased(answer["rebased"])
+    def _submit(self, fragment, step, origin=c.ORIGIN_BASE, asynchronous=False, snapshot=None):
+        """On the leader; the operation's id. The work counts up to ``step``; ``snapshot``: flat, instead of
+        the tensors as they are."""
+        if snapshot is None:
+            slices, hosts = self._set.read_slices(self._set.fragments[fragment])
+        else:
+            slices, hosts = self._set.flat_slices(fragment, snapshot)
+        weight = int(self.weight * (step - self._work_since[fragment]))
+        op = self._handle.submit(fragment, slices, weight, origin, asynchronous)
+        del hosts
+        return op
 
     def _choose_delay(self):
         if not self._automatic:
             return self.delay
         return schedule.automatic_delay(self._pace.exchange_s(), self._pace.step_s(), self.H)
+
+    def _await(self, flight):
+        """On the leader: a flight's result as a dictionary, or Rebase where its work is lost."""
+        if flight.problem is not None:
+            if isinstance(flight.problem, errors.Rebase) or not flight.problem.retryable:
+                raise flight.problem
+            if self._late:  # the parameters are others now
+                raise errors.Rebase(f"fragment {flight.fragment}: not submitted: {flight.problem}")
+            flight.op, flight.problem = self._submit(flight.fragment, flight.step), None
+        result = self._handle.wait(flight.op, f"fragment {flight.fragment}")
+        self._pace.add_exchange(result.exchange_s, self.fragments)
+        return {"state": result.state, "round": result.round, "exchange_s": result.exchange_s,
+                "staleness": result.staleness, "participants": result.participants,
+                "raw_bytes": result.raw_bytes, "wire_bytes": result.wire_bytes}
 
     def _collect(self, flights, replace=False):
         if not flights:
@@ -183,17 +219,11 @@ class Outer:
             # Every result is there before the first write.
             results, rebased, held = {}, {}, {}
             for flight in flights:
-                what = f"fragment {flight.fragment}"
                 try:
-                    result = self._handle.wait(flight.op, what)
+                    results[flight.fragment] = self._await(flight)
                 except errors.Rebase as problem:
                     log.warning("%s", problem)
                     rebased[flight.fragment] = self._read_newest(flight.fragment)
-                    continue
-                results[flight.fragment] = {
-                    "state": result.state, "round": result.round, "exchange_s": result.exchange_s,
-                    "staleness": result.staleness, "participants": result.participants,
-                    "raw_bytes": result.raw_bytes, "wire_bytes": result.wire_bytes}
             for flight in flights:
                 if flight.fragment not in results:
                     continue
@@ -204,22 +234,33 @@ class Outer:
                 self._handle.apply(flight.op, mode, self._mix, slices)
             for fragment, hosts in held.items():
                 self._set.commit(fragment, hosts)
-            return {"results": {str(f): r for f, r in results.items()},
-                    "rebased": {str(f): r for f, r in rebased.items()}}
+            return {"results": results, "rebased": rebased, "delay": self._choose_delay()}
 
-        answer = self._group.lead(fetch, self._handle)
-        results = {int(f): r for f, r in answer["results"].items()}
-        if not self._group.alone:
-            self._spread(list(results))
+        fragments = [flight.fragment for flight in flights]
+        try:
+            answer = late.by_fragment(self._group.lead(fetch, self._handle, fragments))
+        except errors.Error as problem:
+            if not problem.retryable:  # nothing of these flights counts; others may be collected yet
+                self._flights = [flight for flight in self._flights if flight not in flights]
+            raise
+        results, rebased = answer["results"], answer["rebased"]
+        self._spread([f for f in fragments if f in rebased or (f in results and not self._group.alone)])
         self._flights = [flight for flight in self._flights if flight not in flights]
         for flight in flights:
             if flight.fragment in results:
                 self._note(flight, results[flight.fragment], mode)
         self._group_applied({f: r["round"] for f, r in results.items()})
-        self._take_rebased({int(f): r for f, r in answer["rebased"].items()})
+        self._note_rebased(rebased)
+        self._take_delay(answer["delay"])
+
+    def _take_delay(self, delay):
+        if delay != self.delay:
+            log.info("run %s: delay is now %d steps (exchange %.3f s, step %.4f s)", self.run, delay,
+                     self._pace.exchange_s() or 0, self._pace.step_s() or 0)
+            self.delay = delay
 
     def _group_applied(self, rounds):
-        """Every rank of a group holds the values now (its broadcast is done): the gateway may go on."""
+        """The parameters stand on these values; the gateway may go on."""
         if self._group.leader:
             for fragment, round in rounds.items():
                 self._handle.applied(fragment, round)
@@ -227,21 +268,14 @@ class Outer:
     def _note(self, flight, result, mode):
         fragment = flight.fragment
         self._rounds[fragment] = result["round"]
-        if result["state"] == "committed":
-            # What was trained after the snapshot is carried, and counts in the next round.
-            self._work_since[fragment] = flight.step if mode != c.REPLACE else self._steps
-        else:
-            self._counts["excluded"] += 1
-            if mode == c.REPLACE:
-                self._work_since[fragment] = self._steps
+        if result["state"] != "committed":
             log.warning("fragment %d: round %d went on without this cluster", fragment, result["round"])
-        self._pace.add_exchange(result["exchange_s"], self.fragments)
-        self._counts["rounds"] += 1
-        self._counts["exchange_s"] += result["exchange_s"]
-        self._counts["raw_bytes"] += result["raw_bytes"]
-        self._counts["wire_bytes"] += result["wire_bytes"]
-        self._counts["staleness"] = result["staleness"]
-        self._counts["participants"] = result["participants"]
+        if mode == c.REPLACE:
+            self._work_since[fragment] = self._steps
+        elif result["state"] == "committed":
+            # What was trained after the snapshot is carried, and counts in the next round.
+            self._work_since[fragment] = flight.step
+        self._counts.add(result)
 
     def _read_newest(self, fragment):
         """On the leader: stages the run's newest value of a fragment; its round."""
@@ -250,19 +284,15 @@ class Outer:
         self._handle.read(fragment, round, slices)
         return round
 
-    def _take_rebased(self, rebased):
-        """Writes values that replace the local work since the base: {fragment: round}."""
-        rebased = {int(fragment): round for fragment, round in rebased.items()}
-        if not rebased:
-            return
-        self._spread(list(rebased))
+    def _note_rebased(self, rebased):
+        """Values were written that replace the local work since the base: {fragment: round}."""
         for fragment, round in rebased.items():
             lost = self._steps - self._work_since[fragment]
             log.warning("fragment %d: rebased on round %d, %d local steps lost", fragment, round, lost)
             self._rounds[fragment] = round
             self._work_since[fragment] = self._steps
-            self._counts["rebases"] += 1
-            self._counts["steps_lost"] += lost
+            self._counts.rebases += 1
+            self._counts.steps_lost += lost
         self._group_applied(rebased)
 
     # The end, and looking at the run.
@@ -274,8 +304,11 @@ class Outer:
             return self.values_hash
         entered = time.monotonic()
         if self.run is not None:
-            self._collect(list(self._flights))
-            self._launch(range(self.fragments), replace=True)
+            if self._late:
+                self._turn(range(self.fragments))
+            else:
+                self._collect(list(self._flights))
+                self._launch(range(self.fragments), 0)
             self._collect(list(self._flights), replace=True)
 
             def end():
@@ -285,10 +318,11 @@ class Outer:
                 return values_hash.hex()
 
             self.values_hash = self._group.lead(end, self._handle)
+            self._group.close()
         self._finished = True
         self._left = time.monotonic()
         self._began = self._began or entered
-        self._counts["blocked_s"] += self._left - entered
+        self._counts.blocked_s += self._left - entered
         return self.values_hash
 
     @contextlib.contextmanager
@@ -307,7 +341,7 @@ class Outer:
                 slices, hosts = self._set.staged_slices(fragment)
                 self._handle.read(fragment, self._handle.fragment(fragment).base_round, slices)
 
-        self._group.lead(read, self._handle)
+        self._group.lead(read, self._handle, range(self.fragments))
         self._spread(range(self.fragments))
         try:
             yield self
@@ -315,12 +349,18 @@ class Outer:
             tensors_.restore(kept)
 
     def stats(self):
-        """Seconds, counts and bytes so far. compute_use: 1 - time inside these calls / wall time."""
-        stats = dict(self._counts)
+        """Seconds, counts and bytes so far. blocked_s, the time inside these calls, is stall_s (results that
+        were not there when they were due) and overhead_s (the rest); compute_use: 1 - blocked_s / wall_s.
+        step_inflation: by what share a step takes longer while a fragment is exchanged; gateway_cpu_s: of
+        the gateway's process since the join. None where not known; the last two on the leader only."""
+        stats = dict(vars(self._counts))
         wall = self._left - self._began if self._began is not None and self._left is not None else 0.0
+        stall = self._handle.stalled_s if self._handle is not None else 0.0
         stats.update(steps=self._steps, wall_s=wall, delay_steps=self.delay, in_flight=len(self._flights),
                      step_s=self._pace.step_s(), last_exchange_s=self._pace.exchange_s(),
-                     waited_s=self._handle.waited_s if self._handle is not None else 0.0,
+                     stall_s=stall, overhead_s=max(0.0, stats["blocked_s"] - stall),
+                     step_inflation=self._pace.inflation(),
+                     gateway_cpu_s=self._gateway_cpu.seconds() if self._gateway_cpu is not None else None,
                      compute_use=1 - stats["blocked_s"] / wall if wall > 0 else 1.0)
         return stats
 
@@ -344,6 +384,9 @@ class Outer:
         if self.run is not None and state["rounds"] != self._rounds:
             log.warning("run %s: the saved state is of rounds %s, the run stands at %s", self.run,
                         state["rounds"], self._rounds)
-        self._steps = state["steps"]
-        # The parameters are the run's now: no local work is outstanding.
-        self._work_since = [self._steps] * self.fragments
+        self.resume_at(state["steps"])
+
+    def resume_at(self, steps):
+        """Goes on counting from so many steps; the parameters are the run's, no local work is outstanding."""
+        self._steps = steps
+        self._work_since = [steps] * self.fragments

@@ -7,6 +7,7 @@ from . import errors
 from . import local_group
 from . import tensors as tensors_
 from .handle import Handle
+from .hook import Backward
 
 
 class Averaged:
@@ -42,7 +43,7 @@ class Pending:
         handle = self._run._handle
         if handle is None:
             raise errors.InvalidCall("only the cluster's rank 0 can test; wait on every rank")
-        return all(handle.test(op) is not None for _, op in self._ops)
+        return all(isinstance(op, errors.Error) or handle.test(op) is not None for _, op in self._ops)
 
     def wait(self):
         if self._averaged is None:
@@ -54,12 +55,15 @@ class Run:
     """A trainer's place in a run whose rule is gradient averaging. Made by ``causeway.open``.
 
     With ``process_group`` every rank of the cluster calls the same methods; the group's rank 0 talks to the
-    gateway and the result reaches all. Gradients must already be reduced within the cluster.
+    gateway and the result reaches all. Gradients must already be reduced within the cluster (ddp_hook does).
     """
 
     def __init__(self, run, socket=None, rank=0, world=1, process_group=None, connect_timeout=5.0,
-                 progress_interval=5.0):
+                 progress_interval=5.0, model=None, weight=1):
         self.run = run
+        self.weight = weight  # of ddp_hook's steps
+        self.last = None  # Averaged of the newest step
+        self.backward = None
         self._group = local_group.of(process_group)
         self._handle = None
         self._set = None
@@ -72,6 +76,8 @@ class Run:
             self._handle = Handle(run, socket, rank, world, connect_timeout, progress_interval)
 
         self._group.lead(connect)
+        if model is not None:
+            self.backward = Backward(self, model, process_group)
 
     def _join(self, tensors, names):
         names = names or [f"gradient.{index}" for index in range(len(tensors))]
@@ -93,6 +99,8 @@ class Run:
             self._set = None
             raise
         self._set.place(fragment_of, fragments)
+        if not self._group.alone:
+            self._set.use_flats(self._group.share([self._set.flat(f)[0] for f in range(fragments)]))
 
     def _take(self, tensors):
         """The tensors of this call become the set's; they must look like the first call's."""
@@ -119,21 +127,38 @@ class Run:
             self._join(tensors, names)
         self._take(tensors)
         self._first = self._first or began
-
-        def start():
-            ops = []
-            for fragment, indices in enumerate(self._set.fragments):
-                if not indices:
-                    continue
-                slices, hosts = self._set.read_slices(indices)
-                ops.append([fragment, self._handle.submit(fragment, slices, weight)])
-                del hosts
-            return ops
-
-        ops = self._group.lead(start, self._handle)
+        ops = [[fragment, self._submit_fragment(fragment, weight)]
+               for fragment, indices in enumerate(self._set.fragments) if indices]
         self._stats["blocked_s"] += time.monotonic() - began
         self._pending = Pending(self, ops, began)
         return self._pending
+
+    def _submit_fragment(self, fragment, weight):
+        """The operation, or what went wrong, on the leader; the other ranks hear of it when they collect."""
+        if not self._group.leader:
+            return None
+        slices, hosts = self._set.read_slices(self._set.fragments[fragment])
+        try:
+            return self._handle.submit(fragment, slices, weight)
+        except errors.Error as problem:
+            return problem
+        finally:
+            del hosts
+
+    # For ddp_hook's thread.
+
+    def join_gradients(self, tensors, names):
+        """Joins where that is still to be done; the fragments' tensors, by index."""
+        if self._set is None:
+            self._join(tensors, names)
+        self._first = self._first or time.monotonic()
+        return self._set.fragments
+
+    def submit_fragment(self, fragment):
+        return self._submit_fragment(fragment, self.weight)
+
+    def collect_fragments(self, ops, began):
+        self.last = self._collect(ops, began)
 
     def _collect(self, ops, began):
         entered = time.monotonic()
@@ -141,6 +166,8 @@ class Run:
         def finish():
             results = []
             for fragment, op in ops:
+                if isinstance(op, errors.Error):
+                    raise op
                 result = self._handle.wait(op, "the gradients' average")
                 results.append({"round": result.round, "participants": result.participants,
                                 "included": result.state == "committed", "nonfinite": result.nonfinite,
@@ -159,23 +186,24 @@ class Run:
                 self._handle.applied(fragment, result["round"])
             return results
 
+        areas = [fragment for fragment, _ in ops]
         try:
-            results = self._group.lead(finish, self._handle)
+            results = self._group.lead(finish, self._handle, areas)
         except errors.Error as problem:
             if not problem.retryable:
                 self._pending = None
             raise
         self._pending = None
         if not self._group.alone:
-            for fragment, _ in ops:
-                self._group.broadcast(self._set.flat(fragment)[0])
-            for fragment, _ in ops:
+            self._group.take(areas)
+            for fragment in areas:
                 self._set.unstage(fragment)
+            self._group.taken()
         now = time.monotonic()
         self._last = now
         self._stats["blocked_s"] += now - entered
         self._stats["steps"] += 1
-        averaged = Averaged(results, now - began) if results else None
+        averaged = self.last = Averaged(results, now - began) if results else None
         for result in results:
             self._stats["rounds"] += 1
             self._stats["raw_bytes"] += result["raw_bytes"]
@@ -198,6 +226,9 @@ class Run:
     def finish(self):
         """Leaves once every cluster is known to hold the same last result."""
 
+        if self.backward is not None:
+            self.backward.stop()
+
         def end():
             if self._set is not None:
                 self._handle.finish()
@@ -205,6 +236,7 @@ class Run:
             self._handle.close()
 
         self._group.lead(end, self._handle)
+        self._group.close()
         self._handle = None
 
     def close(self):

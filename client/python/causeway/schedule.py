@@ -5,7 +5,6 @@ Pure logic: no torch, no clock. Fragment f of P is launched at steps that are f*
 """
 
 import math
-import statistics
 
 
 def launches(step, fragments, local_steps):
@@ -22,36 +21,15 @@ def automatic_delay(exchange_s, step_s, local_steps):
     return max(1, min(local_steps - 1, math.ceil(exchange_s / step_s)))
 
 
-class Pace:
-    """Measured times of the last exchanges and steps."""
-
-    KEPT = 64
-
-    def __init__(self):
-        self._steps = []
-        self._exchanges = []
-
-    def add_step(self, seconds):
-        self._steps = (self._steps + [seconds])[-self.KEPT:]
-
-    def add_exchange(self, seconds, fragments):
-        # The last round of each fragment: the slowest of them must be hidden.
-        self._exchanges = (self._exchanges + [seconds])[-max(1, fragments):]
-
-    def step_s(self):
-        return statistics.median(self._steps) if self._steps else None
-
-    def exchange_s(self):
-        return max(self._exchanges) if self._exchanges else None
-
-
 class Flight:
-    """A submitted fragment that is not applied yet."""
+    """A submitted fragment that is not applied yet. ``op`` and ``problem`` are the leader's: what it was
+    submitted as, or why it was not; the other ranks hear of a problem when the flight is due."""
 
-    __slots__ = ("fragment", "step", "due", "op")
+    __slots__ = ("fragment", "step", "due", "op", "problem")
 
-    def __init__(self, fragment, step, due, op):
+    def __init__(self, fragment, step, due, op=None, problem=None):
         self.fragment = fragment
         self.step = step
         self.due = due
         self.op = op
+        self.problem = problem

@@ -122,12 +122,37 @@ class TensorSet:
             self._flat[fragment] = (buffer, views)
         return self._flat[fragment]
 
+    def use_flats(self, buffers):
+        """Other memory for the flat buffers, such as what the cluster's ranks share."""
+        for fragment, buffer in enumerate(buffers):
+            _, views = self.flat(fragment)
+            moved, first = [], 0
+            for view in views:
+                moved.append(buffer[first:first + view.numel()].view(view.shape))
+                first += view.numel()
+            self._flat[fragment] = (buffer, moved)
+
     def staged_slices(self, fragment):
         """For apply and read into the flat buffer, leaving the tensors alone."""
         indices = self.fragments[fragment]
         hosts = [self.entries[index].host(load=True) for index in indices]
         _, views = self.flat(fragment)
         return self._slices(indices, hosts, views), hosts
+
+    def gathered(self, fragment):
+        """A flat copy of the tensors as they are."""
+        buffer, _ = self.flat(fragment)
+        parts = [self.entries[index].tensor.detach().reshape(-1) for index in self.fragments[fragment]]
+        return torch.cat([part.to("cpu") for part in parts]) if parts else torch.empty_like(buffer)
+
+    def flat_slices(self, fragment, buffer):
+        """For submit, from a flat host tensor instead of the tensors."""
+        indices, views, first = self.fragments[fragment], [], 0
+        for index in indices:
+            count = self.entries[index].tensor.numel()
+            views.append(buffer[first:first + count])
+            first += count
+        return self._slices(indices, views), views
 
     def stage(self, fragment):
         """Copies the tensors into the flat buffer."""

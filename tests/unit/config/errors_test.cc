@@ -217,7 +217,9 @@ TEST_CASE("peers and runs that do not fit together") {
 TEST_CASE("algorithms and codecs") {
   Check({
       {With(14, "      rule: nestorov"),
-       "14:13: runs[0].algorithm.rule: 'nestorov' is not one of average, nesterov, gradients; did "
+       "14:13: runs[0].algorithm.rule: 'nestorov' is not one of average, nesterov, sparseloco, "
+       "co2, "
+       "eager, gradients; did "
        "you mean 'nesterov'?"},
       {With(19, "      delay: 20"),
        "19:14: runs[0].algorithm.delay: 20 is not below local_steps (20): ..."},
@@ -246,10 +248,42 @@ std::string WithAlgorithm(const std::string& algorithm) {
 TEST_CASE("keys that the rule does not have") {
   Check({
       {WithAlgorithm("{rule: average, local_steps: 2, momentum: 0.5}"),
-       "13:48: runs[0].algorithm.momentum: only rule nesterov has it; remove it or change the "
-       "rule"},
+       "13:48: runs[0].algorithm.momentum: rule average does not have it (nesterov, co2, eager, "
+       "gradients have); remove it"},
       {WithAlgorithm("{rule: average, local_steps: 2, learning_rate: 1.0}"),
-       "13:48: runs[0].algorithm.learning_rate: only rule nesterov has it; ..."},
+       "13:48: runs[0].algorithm.learning_rate: rule average does not have it (nesterov, "
+       "sparseloco, co2, eager have); remove it"},
+      {WithAlgorithm("{rule: sparseloco, learning_rate: 1, momentum: 0.5}"),
+       "13:53: runs[0].algorithm.momentum: rule sparseloco does not have it ..."},
+      {WithAlgorithm("{rule: nesterov, learning_rate: 1, momentum: 0.5, penalty: gap}"),
+       "13:66: runs[0].algorithm.penalty: rule nesterov does not have it (co2 have); remove it"},
+      {WithAlgorithm("{rule: co2, learning_rate: 1, penalty: gab}"),
+       "13:55: runs[0].algorithm.penalty: 'gab' is neither a number nor gap; did you mean 'gap'?"},
+      {WithAlgorithm("{rule: co2, learning_rate: 1, penalty: 0}"),
+       "13:55: runs[0].algorithm.penalty: 0 is out of range; allowed: above 0 to 1e+06"},
+      {WithAlgorithm("{rule: co2, learning_rate: 1, penalty_window: 4}"),
+       "13:46: runs[0].algorithm.penalty_window: goes with penalty: gap"},
+      {WithAlgorithm("{rule: co2, learning_rate: 1, local_steps: 8, delay: 3}"),
+       "13:62: runs[0].algorithm.delay: results of rule co2 are one round late; remove it or set 0 "
+       "to wait for each round"},
+      {WithAlgorithm("{rule: eager, learning_rate: 1, momentum: 0, local_steps: 8, delay: 0}"),
+       "13:77: runs[0].algorithm.delay: results of rule eager are one round late; remove it"},
+      {WithAlgorithm("{rule: average, local_steps: 8, mix: 0.5}"),
+       "13:48: runs[0].algorithm.mix: goes with a delay: ..."},
+      {WithAlgorithm("{rule: average, local_steps: 8, delay: 2, mix: 1.5}"),
+       "13:63: runs[0].algorithm.mix: 1.5 is out of range; allowed: 0 to 1"},
+      {WithAlgorithm("{rule: sparseloco, learning_rate: 1, schedule_rounds: 9}"),
+       "13:53: runs[0].algorithm.schedule_rounds: goes with final_learning_rate, which is missing"},
+      {WithAlgorithm("{rule: average, local_steps: {paris: 2, kyoto: 3}}"),
+       "13:45: runs[0].algorithm.local_steps: 'kyoto' is not among the run's clusters (paris, "
+       "tokyo)"},
+      {WithAlgorithm("{rule: average, local_steps: {paris: 2}}"),
+       "13:45: runs[0].algorithm.local_steps: says nothing of 'tokyo'; ..."},
+      {WithAlgorithm("{rule: average, local_steps: {paris: 2, tokyo: x}}"),
+       "13:45: runs[0].algorithm.local_steps: of tokyo: 'x' is not a whole number; allowed: 1 to "
+       "1000000"},
+      {WithAlgorithm("{rule: average, local_steps: {paris: 2, tokyo: 9}, delay: 2}"),
+       "13:74: runs[0].algorithm.delay: 2 is not below local_steps (2): ..."},
       {WithAlgorithm("{rule: gradients, local_steps: 2}"),
        "13:47: runs[0].algorithm.local_steps: 2 does not go with rule gradients, which exchanges "
        "every step; set 1 or remove it"},

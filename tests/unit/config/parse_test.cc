@@ -103,6 +103,49 @@ TEST_CASE("delay by number and wait_timeout") {
   CHECK(absent.config->runs[0].wait_timeout_ms == 30'000);
 }
 
+Algorithm ParseAlgorithm(const std::string& algorithm) {
+  std::vector<std::string> lines = SampleLines();
+  lines.erase(lines.begin() + 13, lines.begin() + 19);
+  lines.at(12) = "    algorithm: " + algorithm;
+  const ParseResult result = ParseSample(Join(lines));
+  INFO(result.ErrorText());
+  REQUIRE(result.ok());
+  return result.config->runs[0].algorithm;
+}
+
+TEST_CASE("what each rule takes") {
+  const Algorithm co2 = ParseAlgorithm(
+      "{rule: co2, learning_rate: 0.5, momentum: 0.2, clip: 0.1, penalty: gap, penalty_window: 8, "
+      "local_steps: 25}");
+  CHECK(co2.rule == Rule::kCo2);
+  CHECK(co2.clip == 0.1);
+  CHECK(co2.gap_penalty);
+  CHECK(co2.penalty_window == 8);
+  CHECK(co2.round_late);
+  CHECK(co2.delay == 25u);
+  const Algorithm blocking =
+      ParseAlgorithm("{rule: co2, learning_rate: 0.5, penalty: 2, local_steps: 25, delay: 0}");
+  CHECK_FALSE(blocking.round_late);
+  CHECK(blocking.delay == 0u);
+  CHECK(blocking.penalty == 2);
+  CHECK(ParseAlgorithm("{rule: eager, learning_rate: 0.7, momentum: 0.5}").round_late);
+  const Algorithm sparse = ParseAlgorithm(
+      "{rule: sparseloco, learning_rate: 1, final_learning_rate: 0.5, schedule_rounds: 40}");
+  CHECK(sparse.final_learning_rate == 0.5);
+  CHECK(sparse.schedule_rounds == 40);
+  CHECK(ParseAlgorithm("{rule: sparseloco, learning_rate: 0.8}").final_learning_rate == 0.8);
+  const Algorithm mixed =
+      ParseAlgorithm("{rule: average, local_steps: 8, delay: 2, mix: 0.5, normalise: steps}");
+  CHECK(mixed.mix == 0.5);
+  CHECK(mixed.normalise_steps);
+}
+
+TEST_CASE("local steps of each cluster, in the order of names") {
+  const Algorithm a = ParseAlgorithm("{rule: average, local_steps: {tokyo: 30, paris: 10}}");
+  CHECK(a.steps_of == std::vector<uint32_t>{10, 30});
+  CHECK(a.local_steps == 10);  // of paris, which this is
+}
+
 TEST_CASE("a codec's options and the key say the same thing") {
   const ParseResult by_option = ParseSample(With(20, "    codec: {kind: \"int8:ef\"}"));
   REQUIRE(by_option.ok());

@@ -20,10 +20,10 @@ import wan_gateways  # noqa: E402
 import wan_link  # noqa: E402
 
 
-def record(name, steps, bytes_per_step, final):
+def record(name, steps, bytes_per_step, final, seed=1):
     samples = [{"step": i, "seconds": i * 0.05, "bytes": i * bytes_per_step, "loss_bits": 8 / i + 2}
                for i in range(1, steps + 1)]
-    return {"name": name, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05,
+    return {"name": name, "kind": name, "seed": seed, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05,
             "wire_bytes_per_cluster": steps * bytes_per_step, "seed_bytes": 100,
             "bytes_per_parameter_step": bytes_per_step / 1000, "compute_use": 0.8, "identical": True,
             "hashes": ["ab" * 32], "parameters": 1000, "encoding": "int4, direct", "step_s": 0.04, "samples": samples,
@@ -34,8 +34,15 @@ def record(name, steps, bytes_per_step, final):
 
 RECORDS = [record("sync-lan", 100, 4000, 1.9), record("sync-wan", 30, 4000, 3.1),
            record("causeway", 100, 50, 1.919)]
-OPTIONS = argparse.Namespace(rate="100mbit", rtt="100ms", seed=1, preset="standard", codec=None, steps=100,
-                             plain=True)
+
+
+def options(**changed):
+    given = {"rate": "100mbit", "rtt": "100ms", "seed": 1, "seeds": 1, "preset": "standard", "algorithm": None,
+             "codec": None, "clusters": 2, "steps": 100, "plain": True}
+    return plan.choose(argparse.Namespace(**{**given, **changed}))
+
+
+OPTIONS = options()
 
 
 class Charts(unittest.TestCase):
@@ -85,6 +92,16 @@ class Measurement(unittest.TestCase):
         # H t / (H t + RTT + bytes / rate) with H = 10, t = 40 ms, 500 bytes a round
         self.assertAlmostEqual(details["compute_use_expected"], 0.4 / (0.4 + 0.1 + 500 * 8 / 1e8))
 
+    def test_seeds_are_paired_and_bounded(self):
+        records = RECORDS + [record("sync-lan", 100, 4000, 2.0, seed=2), record("causeway", 100, 50, 2.06, seed=2)]
+        found = session.gaps(records)
+        self.assertEqual([row["seed"] for row in found["seeds"]], [1, 2])
+        self.assertAlmostEqual(found["mean"], 0.02)
+        self.assertAlmostEqual(found["bound"], 0.02 + 6.314 * 0.01)
+        self.assertIsNone(session.gaps(RECORDS)["bound"])
+        page = report.render(session.document(records, options(seeds=2), session.compare(RECORDS, OPTIONS)))
+        self.assertIn("over 2 seeds: mean +2.00 %", page)
+
     def test_a_different_hash_is_shown(self):
         bad = [dict(RECORDS[0], identical=False), *RECORDS[1:]]
         details = session.compare(bad, OPTIONS)
@@ -108,20 +125,36 @@ class Report(unittest.TestCase):
 
 class Plans(unittest.TestCase):
     def test_a_codec_replaces_the_presets(self):
-        self.assertEqual(plan.runs("fast", "auto")[2].codec, '{kind: "auto", error_feedback: true}')
-        self.assertEqual(plan.runs("fast", "nf4")[2].codec, '{kind: "nf4", error_feedback: true}')
-        self.assertEqual(plan.runs("fast", "int8:ef:zstd")[2].codec, '{kind: "int8:ef:zstd"}')
-        self.assertEqual(plan.runs("fast", "fp32")[2].codec, '{kind: "fp32"}')
-        self.assertEqual(plan.runs("fast", "auto")[0].codec, "{kind: fp32}")
-        self.assertIn('{kind: "nf4", error_feedback: true}', plan.entries("standard", "nf4")[2])
+        self.assertEqual(plan.runs(options(preset="fast", codec="auto"))[2].codec, '{kind: "auto", error_feedback: true}')
+        self.assertEqual(plan.runs(options(preset="fast", codec="nf4"))[2].codec, '{kind: "nf4", error_feedback: true}')
+        self.assertEqual(plan.runs(options(preset="fast", codec="int8:ef:zstd"))[2].codec, '{kind: "int8:ef:zstd"}')
+        self.assertEqual(plan.runs(options(preset="fast", codec="fp32"))[2].codec, '{kind: "fp32"}')
+        self.assertEqual(plan.runs(options(preset="fast", codec="auto"))[0].codec, "{kind: fp32}")
+        self.assertIn('{kind: "nf4", error_feedback: true}', plan.entries(options(codec="nf4"))[2])
 
     def test_three_runs_of_each_preset(self):
         for preset in ("standard", "fast"):
-            self.assertEqual([run.name for run in plan.runs(preset)], ["sync-lan", "sync-wan", "causeway"])
+            self.assertEqual([run.name for run in plan.runs(options(preset=preset))],
+                             ["sync-lan", "sync-wan", "causeway"])
+
+    def test_more_seeds_are_runs_of_their_own(self):
+        runs = plan.runs(options(seed=3, seeds=2))
+        self.assertEqual([run.name for run in runs],
+                         ["sync-lan", "sync-wan", "causeway", "sync-lan-4", "causeway-4"])
+        self.assertEqual([run.seed for run in runs], [3, 3, 3, 4, 4])
+
+    def test_every_algorithm_is_a_configuration_that_the_daemon_may_have(self):
+        for name in plan.ALGORITHMS:
+            run = plan.causeway(options(algorithm=name, clusters=4))
+            self.assertEqual(run.mode == "every-step", name == "every-step")
+            self.assertIn("rule: ", run.algorithm)
+        entries = plan.entries(options(algorithm="co2", clusters=3))
+        self.assertIn("clusters: [paris, tokyo, oslo]", entries[0])
+        self.assertIn("rule: co2, learning_rate: 0.5, local_steps: 25", entries[2])
 
     def test_configuration_names_everything(self):
         text = wan_gateways.configuration("paris", {"paris": "10.77.0.1", "tokyo": "10.77.0.2"}, "/d", "/p",
-                                          plan.entries("fast"), "")
+                                          plan.entries(options(preset="fast")), "")
         for part in ("cluster: paris\n", 'listen: "10.77.0.1:7443"', 'tokyo, address: "10.77.0.2:7443"',
                      "local_steps: 20", "fragments: 4", "/p/gateway.key"):
             self.assertIn(part, text)

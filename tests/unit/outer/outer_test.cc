@@ -110,7 +110,7 @@ TEST_CASE("the state hash covers values and momentum, and finds its way back") {
   };
   step(1);
   const engine::Hash256 first = state->StateHash(0);
-  state->ZeroMomentum(0);
+  state->Reset(0);
   state->HashChunk(0, 0, absl::MakeSpan(next).subspan(0, 64));
   state->HashChunk(0, 1, absl::MakeSpan(next).subspan(64));
   CHECK(state->StateHash(0) != first);  // same values, other momentum

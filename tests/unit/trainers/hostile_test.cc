@@ -167,7 +167,13 @@ TEST_CASE("submissions that leave the layout") {
   refused([](local::Submit& s) { s.base_round = std::numeric_limits<int64_t>::max(); }, "no round");
   refused([](local::Submit& s) { s.op = 0; }, "op 0");
   refused([](local::Submit& s) { s.zero[1] = 1; }, "padding");
-  refused([](local::Submit& s) { s.apply_replace = 2; }, "apply_replace");
+  refused([](local::Submit& s) { s.origin = 2; }, "origin");
+  refused(
+      [](local::Submit& s) {
+        s.origin = 1;
+        s.base_round = 0;
+      },
+      "no value before");
 }
 
 TEST_CASE("slices that leave the layout") {

@@ -44,14 +44,14 @@ TEST_CASE("every field of every request arrives") {
   auto submit = Make<local::Submit>(Type::kSubmit);
   submit.op = 7;
   submit.fragment = 3;
-  submit.apply_replace = 1;
+  submit.origin = 1;
   submit.base_round = 11;
   submit.weight = UINT64_MAX;
   submit.memory = 1;
   const auto s = std::get<SubmitRequest>(*Parse(submit));
   CHECK(s.op == 7);
   CHECK(s.fragment == 3);
-  CHECK(s.apply_replace);
+  CHECK(s.origin == local::Origin::kOlder);
   CHECK(s.base_round == 11);
   CHECK(s.weight == UINT64_MAX);
   CHECK(s.memory == local::Memory::kDevice);

@@ -130,6 +130,8 @@ TEST_CASE("answers of the document are what this code sends") {
   joined.peer_timeout_ms = 10000;
   Put(joined.rule, "nesterov");
   Put(joined.codec, "int4:b64:ef");
+  joined.learning_rate = 0.75f;
+  joined.momentum = 0.5f;
   Same(examples, "Joined", joined);
 
   local::SliceRecord slice{16384, 32768, 0, 0};

@@ -2,7 +2,7 @@
 
 import unittest
 
-from causeway import schedule
+from causeway import pace, schedule
 
 
 class Launches(unittest.TestCase):
@@ -39,14 +39,14 @@ class Delay(unittest.TestCase):
         self.assertEqual(schedule.automatic_delay(1.0, 0.0, 20), 1)
 
     def test_the_pace_forgets_old_exchanges_and_takes_the_median_step(self):
-        pace = schedule.Pace()
-        self.assertIsNone(pace.step_s())
+        measured = pace.Pace()
+        self.assertIsNone(measured.step_s())
         for seconds in (0.1, 0.1, 9.0):  # one step that loaded data
-            pace.add_step(seconds)
-        self.assertEqual(pace.step_s(), 0.1)
+            measured.add_step(seconds)
+        self.assertEqual(measured.step_s(), 0.1)
         for seconds in (5.0, 0.2, 0.3, 0.1):
-            pace.add_exchange(seconds, fragments=3)
-        self.assertEqual(pace.exchange_s(), 0.3)
+            measured.add_exchange(seconds, fragments=3)
+        self.assertEqual(measured.exchange_s(), 0.3)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""The outer rules from trainer to trainer, through real gateways: values against a float64 reference."""
+import sys
+import unittest
+
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
+
+import causeway
+import gateways
+from real_gateway_test import together
+
+ELEMENTS = 300
+
+
+def increments(cluster, step):
+    """What a local step adds: another vector each time, of a few hundredths."""
+    generator = torch.Generator().manual_seed(1000 * cluster + step)
+    return torch.randn(ELEMENTS, generator=generator, dtype=torch.float64) * 0.02
+
+
+def start():
+    return torch.linspace(-1, 1, ELEMENTS, dtype=torch.float64)
+
+
+def train(gateway, cluster, steps, run="demo", seen=None, weight=1):
+    model = torch.nn.Module()
+    model.weight = torch.nn.Parameter(start().float())
+    outer = causeway.Outer(model, run=run, socket=gateway.trainer_socket, weight=weight)
+    for step in range(steps):
+        with torch.no_grad():
+            model.weight.add_(increments(cluster, step).float())
+        outer.step()
+        if seen is not None:
+            seen.append(model.weight.detach().clone())
+    outer.finish()
+    return model.weight.detach().clone(), outer
+
+
+def work(cluster, first, last):
+    """D of local steps first..last-1: base - snapshot."""
+    return -sum(increments(cluster, step) for step in range(first, last))
+
+
+class Rules(unittest.TestCase):
+    def both(self, pair, steps, run="demo", **options):
+        steps = steps if isinstance(steps, tuple) else (steps, steps)
+        (paris, outer), (tokyo, _) = together(lambda: train(pair.paris, 0, steps[0], run, **options),
+                                             lambda: train(pair.tokyo, 1, steps[1], run))
+        self.assertTrue(torch.equal(paris, tokyo))
+        return paris, outer
+
+    def close(self, value, reference):
+        self.assertLess((value.double() - reference).abs().max().item(), 2e-6)
+
+    def test_co2_is_one_round_late_and_drains_its_last_work(self):
+        algorithm = "{rule: co2, learning_rate: 0.8, momentum: 0.5, clip: 0.04, penalty: 1.25, local_steps: 4}"
+        with gateways.Pair(codec=gateways.FP32, algorithm=algorithm) as pair:
+            seen = []
+            final, outer = self.both(pair, 18, seen=seen)
+            theta, momentum, delivered = start(), torch.zeros(ELEMENTS, dtype=torch.float64), [start()]
+            for first, last in ((0, 4), (4, 8), (8, 12), (12, 16), (16, 18)):
+                mean = (work(0, first, last) + work(1, first, last)) / 2
+                momentum = (0.5 * momentum + mean / 1.25).clamp(-0.04, 0.04)
+                theta = theta - 0.8 * momentum
+                delivered.append(theta)
+            self.close(final, theta)
+            # After a boundary a trainer stands on the value that the round before it made; the first one on the
+            # first values.
+            for round, step in enumerate((4, 8, 12, 16)):
+                self.close(seen[step - 1], delivered[round])
+            self.assertEqual(outer.stats()["staleness"], 2)
+
+    def test_eager_runs_ahead_with_its_own_work_and_ends_with_the_committed_value(self):
+        eta, mu = 0.7, 0.5
+        algorithm = f"{{rule: eager, learning_rate: {eta}, momentum: {mu}, local_steps: 4}}"
+        with gateways.Pair(codec=gateways.FP32, algorithm=algorithm) as pair:
+            seen = []
+            final, _ = self.both(pair, 18, seen=seen)
+
+            def step(theta, u, d):
+                u = mu * u + d
+                return theta - eta * (d + mu * u), u
+
+            zero = torch.zeros(ELEMENTS, dtype=torch.float64)
+            canonical, private, others = (start(), zero), (start(), zero), zero
+            for round, (first, last) in enumerate(((0, 4), (4, 8), (8, 12), (12, 16), (16, 18))):
+                d = work(0, first, last), work(1, first, last)
+                canonical = step(*canonical, (d[0] + d[1]) / 2)
+                # The private pair of paris: its newest work, and tokyo's of the round before.
+                private = step(*private, d[0] / 2 + others / 2)
+                others = d[1]
+                if last < 18:
+                    self.close(seen[last - 1], private[0])
+            self.close(final, canonical[0])
+
+    def test_limit_co2_without_delay_penalty_clip_and_momentum_is_average(self):
+        runs = [gateways.run_entry("late", algorithm="{rule: co2, learning_rate: 1, local_steps: 4, delay: 0}"),
+                gateways.run_entry("mean", algorithm="{rule: average, local_steps: 4}")]
+        with gateways.Pair(runs=runs) as pair:
+            self.assertTrue(torch.equal(self.both(pair, 10, "late")[0], self.both(pair, 10, "mean")[0]))
+
+    def test_a_late_result_is_mixed_with_what_was_trained_meanwhile(self):
+        algorithm = "{rule: average, local_steps: 4, delay: 2, mix: 0.25}"
+        with gateways.Pair(codec=gateways.FP32, algorithm=algorithm) as pair:
+            seen = []
+            self.both(pair, 8, seen=seen)
+            sent = [start() - work(cluster, 0, 4) for cluster in (0, 1)]
+            now = sent[0] - work(0, 4, 6)
+            self.close(seen[5], 0.75 * (sent[0] + sent[1]) / 2 + 0.25 * now)
+
+    def test_limit_one_fragment_without_delay_is_the_blocking_rule(self):
+        rule = "rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4"
+        runs = [gateways.run_entry("blocking", algorithm=f"{{{rule}}}"),
+                gateways.run_entry("streaming", algorithm=f"{{{rule}, fragments: 1, delay: 0}}")]
+        with gateways.Pair(runs=runs) as pair:
+            self.assertTrue(torch.equal(self.both(pair, 10, "blocking")[0], self.both(pair, 10, "streaming")[0]))
+
+    def test_sparse_updates_keep_what_they_do_not_send(self):
+        # Everything is kept of a chunk this small only if it is sent or stays in the residual: without decay,
+        # the sum of many rounds is nearly the sum of the work.
+        with gateways.Pair(algorithm="{rule: sparseloco, learning_rate: 1.0, local_steps: 2}",
+                           codec="{kind: \"topk:k2000:v4:ef\"}") as pair:
+            final, _ = self.both(pair, 40)
+            reference = start() - (work(0, 0, 40) + work(1, 0, 40)) / 2
+            apart = (final.double() - reference).norm() / (start() - reference).norm()
+            self.assertLess(apart.item(), 0.35)
+
+    def test_clusters_may_take_unequal_steps_and_be_normalised(self):
+        runs = [gateways.run_entry("plain", codec=gateways.FP32,
+                                   algorithm="{rule: average, local_steps: {paris: 2, tokyo: 6}}"),
+                gateways.run_entry("normal", codec=gateways.FP32,
+                                   algorithm="{rule: average, local_steps: {paris: 2, tokyo: 6}, "
+                                             "normalise: steps}")]
+        with gateways.Pair(runs=runs) as pair:
+            plain = normal = start()
+            for round in range(3):
+                d = work(0, 2 * round, 2 * round + 2), work(1, 6 * round, 6 * round + 6)
+                plain = plain - (2 * d[0] + 6 * d[1]) / 8  # by steps
+                normal = normal - (2 * (4 / 2) * d[0] + 6 * (4 / 6) * d[1]) / 8
+            self.close(self.both(pair, (6, 18), "plain")[0], plain)
+            self.close(self.both(pair, (6, 18), "normal")[0], normal)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
