@@ -46,6 +46,7 @@ LocalEndpoint::LocalEndpoint(std::shared_ptr<const schema::Schema> schema,
     : schema_(std::move(schema)), layout_(std::move(layout)), options_(std::move(options)) {
   for (const local::FragmentRecord& record : layout_->fragments()) {
     fragments_.push_back(std::make_unique<FragmentState>(record.chunks));
+    fragments_.back()->codec = options_.codec;
   }
 }
 
@@ -141,7 +142,7 @@ absl::Span<const float> LocalEndpoint::Value(uint32_t fragment, int64_t round) c
 // ---- contributions ----
 
 absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_t weight,
-                                  uint32_t seed) {
+                                  uint32_t seed, const compression::CodecSpec& codec) {
   confined_.Check();
   FragmentState& state = *fragments_.at(fragment);
   assert(!state.open && "commit or drop the open contribution first");
@@ -151,7 +152,7 @@ absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_
         absl::StrCat("fragment ", fragment, ": the value of round ", base_round,
                      " is not here any more; take the newest value and submit against it"));
   }
-  state.Open(base_round, weight, seed);
+  state.Open(base_round, weight, seed, codec);
   return absl::OkStatus();
 }
 
@@ -161,9 +162,13 @@ void LocalEndpoint::SetOrigin(uint32_t fragment, local::Origin origin) {
 }
 
 bool LocalEndpoint::open(uint32_t fragment) const { return fragments_.at(fragment)->open; }
+bool LocalEndpoint::Encoded(uint32_t fragment) const {
+  return fragments_.at(fragment)->AllEncoded();
+}
 
 size_t LocalEndpoint::EncodedSizeMax(uint32_t fragment, uint32_t chunk) const {
-  return compression::EncodedSizeMax(options_.codec, layout_->ChunkElements(fragment, chunk));
+  return compression::EncodedSizeMax(fragments_.at(fragment)->codec,
+                                     layout_->ChunkElements(fragment, chunk));
 }
 
 const float* LocalEndpoint::Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
@@ -185,7 +190,7 @@ const float* LocalEndpoint::Base(uint32_t fragment, int64_t round, uint64_t firs
 void LocalEndpoint::RescaleResidual(FragmentState& state, uint32_t fragment, uint32_t chunk,
                                     uint32_t n) {
   uint64_t& kept_for = state.residual_weight[chunk];
-  if (kept_for == state.weight || state.weight == 0) return;
+  if (kept_for == 0 || kept_for == state.weight || state.weight == 0) return;
   const auto factor =
       static_cast<float>(static_cast<double>(kept_for) / static_cast<double>(state.weight));
   uint16_t* residual =
@@ -198,6 +203,32 @@ void LocalEndpoint::RescaleResidual(FragmentState& state, uint32_t fragment, uin
     compression::CastFromFp32(tile, count, compression::DType::kBf16, residual + done);
   }
   kept_for = state.weight;
+}
+
+void LocalEndpoint::AddToResidual(uint32_t fragment, uint32_t chunk,
+                                  absl::Span<const uint16_t> extra, double scale) {
+  FragmentState& state = *fragments_.at(fragment);
+  const uint32_t n = layout_->ChunkElements(fragment, chunk);
+  assert(KeepsResidual() && state.open && state.weight != 0 && extra.size() == n);
+  RescaleResidual(state, fragment, chunk, n);
+  uint16_t* residual =
+      Residual(fragment, state.committed_half, uint64_t{chunk} * compression::kChunkElements);
+  const bool zero = state.residual_weight[chunk] == 0;
+  const auto factor = static_cast<float>(scale);
+  float tile[kTile];
+  float more[kTile];
+  for (uint32_t done = 0; done < n; done += kTile) {
+    const uint32_t count = std::min(kTile, n - done);
+    compression::CastToFp32(extra.data() + done, count, compression::DType::kBf16, more);
+    if (zero) {
+      std::fill_n(tile, count, 0.0f);
+    } else {
+      compression::CastToFp32(residual + done, count, compression::DType::kBf16, tile);
+    }
+    for (uint32_t i = 0; i < count; ++i) tile[i] += factor * more[i];
+    compression::CastFromFp32(tile, count, compression::DType::kBf16, residual + done);
+  }
+  state.residual_weight[chunk] = state.weight;
 }
 
 EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
@@ -213,8 +244,8 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
   input.seed = ChunkSeed(state.seed, fragment, chunk);
   input.snapshot_dtype = CodecDType(record(fragment).dtype);
   input.snapshot = SnapshotArea(fragment) + first * compression::DTypeBytes(input.snapshot_dtype);
-  if (options_.codec.error_feedback) {
-    if (state.has_residual) {
+  if (KeepsResidual()) {
+    if (state.residual_weight[chunk] != 0) {
       RescaleResidual(state, fragment, chunk, n);
       input.residual_in = Residual(fragment, state.committed_half, first);
     }
@@ -234,10 +265,10 @@ size_t LocalEndpoint::EncodeOnCpu(uint32_t fragment, uint64_t first, compression
   if (options_.outer && input.snapshot_dtype != compression::DType::kFp32) {
     ScratchSet::Loan loan(*scratch_);
     input.base = Base(fragment, state.base_round, first, input.n, loan.data());
-    return compression::EncodeChunk(options_.codec, input, out, stats);
+    return compression::EncodeChunk(state.codec, input, out, stats);
   }
   if (options_.outer) input.base = Slot(fragment, state.base_round) + first;
-  return compression::EncodeChunk(options_.codec, input, out, stats);
+  return compression::EncodeChunk(state.codec, input, out, stats);
 }
 
 void LocalEndpoint::Finish(uint32_t fragment, uint32_t chunk, const compression::EncodeStats& stats,
@@ -255,9 +286,8 @@ void LocalEndpoint::Commit(uint32_t fragment) {
   FragmentState& state = *fragments_.at(fragment);
   assert(state.open && state.AllEncoded() && "a counted contribution was encoded as a whole");
   state.open = false;
-  if (!options_.codec.error_feedback || state.weight == 0) return;
+  if (!KeepsResidual() || state.weight == 0) return;
   state.committed_half = 1 - state.committed_half;
-  state.has_residual = true;
   std::fill(state.residual_weight.begin(), state.residual_weight.end(), state.weight);
 }
 
@@ -272,11 +302,12 @@ void LocalEndpoint::ResetResidual(uint32_t fragment) {
   confined_.Check();
   FragmentState& state = *fragments_.at(fragment);
   assert(!state.open && "drop the open contribution first");
-  state.has_residual = false;  // what lies in the memory is not read again
+  std::fill(state.residual_weight.begin(), state.residual_weight.end(), 0);
 }
 
 bool LocalEndpoint::HasResidual(uint32_t fragment) const {
-  return fragments_.at(fragment)->has_residual;
+  const std::vector<uint64_t>& weights = fragments_.at(fragment)->residual_weight;
+  return std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight != 0; });
 }
 
 std::string LocalEndpoint::TensorName(uint32_t fragment, uint64_t element) const {

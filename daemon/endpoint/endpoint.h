@@ -97,15 +97,31 @@ class LocalEndpoint {
   // Opens a contribution from the fragment's snapshot. Outer rules: FAILED_PRECONDITION when the
   // value of `base_round` is not here (the trainer must rebase). `weight` is the contribution's
   // own; the residual is rescaled to it. `seed` is of stochastic rounding; it must differ per round
-  // and cluster. The fragment must not have an open contribution.
-  absl::Status Begin(uint32_t fragment, int64_t base_round, uint64_t weight, uint32_t seed);
+  // and cluster. The fragment must not have an open contribution. `codec` (valid) is this
+  // contribution's alone: a residual is kept wherever the configured codec has error feedback, and
+  // passes from one codec to the next.
+  absl::Status Begin(uint32_t fragment, int64_t base_round, uint64_t weight, uint32_t seed,
+                     const compression::CodecSpec& codec);
+  // By the configured codec.
+  absl::Status Begin(uint32_t fragment, int64_t base_round, uint64_t weight, uint32_t seed) {
+    return Begin(fragment, base_round, weight, seed, options_.codec);
+  }
   bool open(uint32_t fragment) const;
+  // Whether every chunk of the open contribution is encoded.
+  bool Encoded(uint32_t fragment) const;
 
   // Workers. Encodes a chunk of the open contribution, once each: the difference between the value
   // that was delivered at base_round, as the trainer holds it (cast to the fragment's dtype), and
   // the snapshot; plus the residual. `out` holds at least EncodedSizeMax.
   EncodedChunk EncodeChunk(uint32_t fragment, uint32_t chunk, absl::Span<uint8_t> out);
+  // By the codec of the open contribution; before the first one, the configured.
   size_t EncodedSizeMax(uint32_t fragment, uint32_t chunk) const;
+  // Workers, before EncodeChunk of the same chunk of the open contribution, whose weight is not 0:
+  // residual += fl(scale x extra), in the contribution's units. `extra` is bf16, one for each of
+  // the chunk's elements. Stays when the contribution is dropped. Needs KeepsResidual().
+  void AddToResidual(uint32_t fragment, uint32_t chunk, absl::Span<const uint16_t> extra,
+                     double scale);
+  bool KeepsResidual() const { return options_.codec.error_feedback; }
 
   // Every chunk was encoded and the contribution counted: the pending residual becomes the
   // committed one (with weight 0 nothing of it counted, and the residual stays).
@@ -115,8 +131,17 @@ class LocalEndpoint {
   // The residual becomes zero: after a restart, a rollback or a state that came from elsewhere. No
   // open contribution.
   void ResetResidual(uint32_t fragment);
-  // Whether a committed residual (other than all zero) is kept.
+  // Whether a committed residual (other than all zero) is kept. No contribution is being encoded.
   bool HasResidual(uint32_t fragment) const;
+
+  // ---- checkpoints (residual.cc) ----
+  // The committed residual in bf16 and, by chunk, the weight for which it is scaled (0: it is zero,
+  // whatever is written there). No span where none is kept. To be read while nothing is encoded.
+  absl::Span<const uint16_t> CommittedResidual(uint32_t fragment) const;
+  const std::vector<uint64_t>& ResidualWeights(uint32_t fragment) const;
+  // Where a residual of these weights, one for each chunk, is to be written, as it becomes the
+  // committed one. No open contribution. Needs KeepsResidual().
+  absl::Span<uint16_t> RestoreResidual(uint32_t fragment, absl::Span<const uint64_t> weights);
 
   // ---- snapshots in a device's memory ----
   // From now on fragments' snapshots may lie in `memory`, laid out as the snapshot segment is, its

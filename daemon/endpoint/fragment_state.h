@@ -21,11 +21,13 @@ struct LocalEndpoint::FragmentState {
         encoded(std::make_unique<std::atomic<bool>[]>(chunk_count)),
         residual_weight(chunk_count, 0) {}
 
-  void Open(int64_t base, uint64_t contribution_weight, uint32_t contribution_seed) {
+  void Open(int64_t base, uint64_t contribution_weight, uint32_t contribution_seed,
+            const compression::CodecSpec& contribution_codec) {
     open = true;
     base_round = base;
     weight = contribution_weight;
     seed = contribution_seed;
+    codec = contribution_codec;
     encoded_count.store(0);
     for (uint32_t i = 0; i < chunks; ++i) encoded[i].store(false);
   }
@@ -38,7 +40,7 @@ struct LocalEndpoint::FragmentState {
   }
 
   // The open contribution's.
-  const compression::CodecSpec& CodecOf(const Options& options) const { return options.codec; }
+  const compression::CodecSpec& CodecOf(const Options& ) const { return codec; }
 
   bool AllEncoded() const { return encoded_count.load() == chunks; }
 
@@ -53,13 +55,15 @@ struct LocalEndpoint::FragmentState {
       false;  // of the snapshot: the work in it started from the value before the base
   uint64_t weight = 0;
   uint32_t seed = 0;
+  compression::CodecSpec codec;
   std::unique_ptr<std::atomic<bool>[]> encoded;  // by chunk, of the open contribution
   std::atomic<uint32_t> encoded_count{0};
 
   uint64_t residual_first = 0;  // element of this fragment's residual in either half
   int committed_half = 0;
-  bool has_residual = false;              // false: the committed residual is zero
-  std::vector<uint64_t> residual_weight;  // by chunk: the weight for which it is scaled
+  // By chunk: the weight for which the committed residual is scaled; 0: it is zero, whatever lies
+  // in the memory.
+  std::vector<uint64_t> residual_weight;
 };
 
 }  // namespace causeway::endpoint

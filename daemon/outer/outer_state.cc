@@ -1,8 +1,6 @@
 // Momentum is ordinary memory rather than a segment of its own: trainers never see it.
 #include "daemon/outer/outer_state.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/vector.h"
+#include "daemon/digest/digest.h"
 
 namespace causeway::outer {
 namespace {
@@ -21,25 +20,6 @@ constexpr size_t kHistoryWords = 3;
 static_assert(kHistoryWords <= kRuleWordsMax);
 
 }  // namespace
-
-engine::Hash256 Sha256(absl::Span<const uint8_t> bytes) {
-  engine::Hash256 out{};
-  unsigned int size = 0;
-  const int ok = EVP_Digest(bytes.data(), bytes.size(), out.data(), &size, EVP_sha256(), nullptr);
-  assert(ok == 1 && size == out.size());
-  (void)ok;
-  return out;
-}
-
-engine::Hash256 HashOfHashes(absl::Span<const engine::Hash64> hashes) {
-  std::vector<uint8_t> bytes;
-  bytes.reserve(hashes.size() * 8);
-  for (engine::Hash64 hash : hashes) {
-    for (int shift = 0; shift < 64; shift += 8)
-      bytes.push_back(static_cast<uint8_t>(hash >> shift));
-  }
-  return Sha256(bytes);
-}
 
 engine::Hash64 ChunkHash(absl::Span<const float> values, absl::Span<const float> momentum) {
   const uint64_t hash = compression::ContentHash(values);
@@ -169,7 +149,7 @@ engine::Hash256 OuterState::StateHash(uint32_t index) const {
   std::vector<engine::Hash64> hashes = fragments_.at(index).hashes;
   const std::vector<engine::Hash64> words = Words(index);
   hashes.insert(hashes.end(), words.begin(), words.end());
-  return HashOfHashes(hashes);
+  return digest::HashOfHashes(hashes);
 }
 
 }  // namespace causeway::outer

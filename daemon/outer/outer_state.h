@@ -27,9 +27,6 @@
 
 namespace causeway::outer {
 
-// SHA-256 over the hashes as little-endian u64.
-engine::Hash256 HashOfHashes(absl::Span<const engine::Hash64> hashes);
-engine::Hash256 Sha256(absl::Span<const uint8_t> bytes);
 // Of one chunk of a state; empty momentum: the rule has none.
 engine::Hash64 ChunkHash(absl::Span<const float> values, absl::Span<const float> momentum);
 // A rule's words (see above); whoever receives some drops what is beyond the bound.

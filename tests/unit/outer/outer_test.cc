@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "daemon/outer/outer_state.h"
+
+#include "daemon/digest/digest.h"
 #include "daemon/outer/rule.h"
 
 namespace causeway::outer {
@@ -119,7 +121,7 @@ TEST_CASE("the state hash covers values and momentum, and finds its way back") {
   std::vector<engine::Hash64> by_hand;
   by_hand.push_back(ChunkHash(absl::MakeSpan(next).subspan(0, 64), state->Momentum(0, 0)));
   by_hand.push_back(ChunkHash(absl::MakeSpan(next).subspan(64), state->Momentum(0, 1)));
-  CHECK(HashOfHashes(by_hand) == first);
+  CHECK(digest::HashOfHashes(by_hand) == first);
 }
 
 TEST_CASE("momentum that does not fit the budget is refused by name") {
