@@ -22,6 +22,9 @@ namespace {
 constexpr int kMessageBytesMax =
     static_cast<int>(4 * std::max(kLaneFrameBytesMax, kControlFrameBytesMax));
 constexpr int kMetadataBytesMax = 8 << 10;
+// A chunk in few frames, and what has arrived in few reads.
+constexpr int kFrameBytesMax = 1 << 20;
+constexpr int kReadBytes = 256 << 10;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kPingIntervalMinMs = 10'000;  // what the server tolerates
 constexpr int kNeverAgainMs = 3'600'000;
@@ -54,6 +57,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duratio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  arguments.SetInt(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
   std::shared_ptr<grpc::Channel> channel =
@@ -88,6 +93,8 @@ void ConfigureServer(grpc::ServerBuilder& builder, absl::Duration peer_timeout,
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
   // A second gateway on the same port is an error, not a partner that takes half the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);

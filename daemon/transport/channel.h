@@ -18,6 +18,7 @@ namespace causeway::transport {
 
 inline constexpr char kControlMethod[] = "/causeway.wan.v1.Gateway/Control";
 inline constexpr char kLaneMethod[] = "/causeway.wan.v1.Gateway/Lane";
+inline constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 inline constexpr char kTunnelMethod[] = "/causeway.wan.v1.Gateway/Tunnel";
 
 // A channel with a TCP connection of its own, which begins to connect at once. A new one for each

@@ -10,6 +10,13 @@
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
+namespace {
+
+// grpc.health.v1.HealthCheckResponse: its field `status` alone.
+const std::string kServing = "\x08\x01";
+const std::string kNotServing = "\x08\x02";
+
+}  // namespace
 
 // A stream whose hello has not come yet.
 class Greeter::Guest final : public ByteStream::Handler {
@@ -54,6 +61,10 @@ void Greeter::Refuse(ByteStream* stream, const std::string& cluster, const absl:
 }
 
 void Greeter::OnStream(ByteStream* stream, const std::string& method) {
+  if (method == kHealthMethod) {
+    stream->Farewell(ToByteBuffer(shared_.draining ? kNotServing : kServing), absl::OkStatus());
+    return;
+  }
   if (shared_.draining) {
     Refuse(stream, "", absl::UnavailableError("this gateway is draining"));
     return;

@@ -69,7 +69,7 @@ void Lane::Pump() {
     stream_->Write(ToByteBuffer(EncodeChunkAck(received_)));
     return;
   }
-  std::optional<OutgoingChunk> chunk = owner_.NextChunk();
+  std::optional<OutgoingChunk> chunk = owner_.NextChunk(*this);
   if (!chunk.has_value()) return;
   if (unacknowledged_.empty()) moved_at_ = MonotonicNow();
   chunk->sequence = next_sequence_++;

@@ -13,6 +13,7 @@ namespace causeway::transport {
 namespace {
 
 constexpr int kStallDoublingsMax = 4;
+constexpr absl::Duration kStandingMin = absl::Seconds(1);
 
 }  // namespace
 
@@ -138,7 +139,18 @@ void Link::OnAcknowledged(const OutgoingChunk& chunk) {
   owner_.OnChunkAcknowledged(chunk);
 }
 
-std::optional<OutgoingChunk> Link::NextChunk() {
+bool Link::Spare(const Lane& lane, absl::Time now) const {
+  const absl::Duration patience = std::max(4 * rtt_.smoothed(), kStandingMin);
+  int before = 0;
+  for (uint32_t i = 0; i < lane.index(); ++i) {
+    const Lane* other = lanes_[i].lane.get();
+    if (other != nullptr && other->up() && !other->stands(now, patience)) ++before;
+  }
+  return before >= peer_.lanes.in_use();
+}
+
+std::optional<OutgoingChunk> Link::NextChunk(const Lane& lane) {
+  if (Spare(lane, MonotonicNow())) return std::nullopt;
   RateLimit& limit = peer_.send_limit;
   if (limit.limited()) {
     const absl::Time now = MonotonicNow();

@@ -60,11 +60,19 @@ void ForEachConnection(
   closedir(folder);
 }
 
+bool UnderBbr(int descriptor) {
+  char name[16] = {};
+  socklen_t length = sizeof(name);
+  return getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
+         std::strncmp(name, "bbr", 3) == 0;
+}
+
 }  // namespace
 
 void TcpTotals::Add(const TcpTotals& other) {
   rtt_min = connections == 0 ? other.rtt_min : std::min(rtt_min, other.rtt_min);
   connections += other.connections;
+  paced += other.paced;
   segments_sent += other.segments_sent;
   segments_resent += other.segments_resent;
   bytes_unsent += other.bytes_unsent;
@@ -81,6 +89,7 @@ std::map<std::string, TcpTotals> ReadTcp() {
     if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
     TcpTotals one;
     one.connections = 1;
+    one.paced = UnderBbr(descriptor) ? 1 : 0;
     one.segments_sent = info.tcpi_segs_out;
     one.segments_resent = info.tcpi_total_retrans;
     one.bytes_unsent = info.tcpi_notsent_bytes;

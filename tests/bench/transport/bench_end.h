@@ -26,6 +26,7 @@ struct Options {
 
 struct Counts {
   uint64_t bytes_received = 0;
+  uint64_t bytes_unacknowledged = 0;
   uint64_t chunks_resent = 0;
   uint64_t bytes_resent = 0;
   uint64_t lanes_broken = 0;

@@ -53,6 +53,7 @@ std::string Mark(BenchEnd& end) {
       ", \"bytes\": ", counts.bytes_received,
       ", \"cpu_s\": ", Seconds(usage.ru_utime) + Seconds(usage.ru_stime),
       ", \"peak_resident_bytes\": ", PeakResidentBytes(),
+      ", \"bytes_unacknowledged\": ", counts.bytes_unacknowledged,
       ", \"chunks_resent\": ", counts.chunks_resent, ", \"bytes_resent\": ", counts.bytes_resent,
       ", \"lanes_broken\": ", counts.lanes_broken, ", \"lanes_up\": ", counts.lanes_up,
       ", \"lanes_reason\": \"", counts.lanes_reason, "\"}");

@@ -91,12 +91,15 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
 
   Counts Count() override {
     const transport::PeerStatus status = Status();
-    return {status.payload_bytes_received,
-            status.chunks_resent,
-            status.bytes_resent,
-            status.lanes_broken,
-            static_cast<uint64_t>(status.lanes_up),
-            status.lanes_reason};
+    Counts counts;
+    counts.bytes_received = status.payload_bytes_received;
+    counts.bytes_unacknowledged = status.bytes_unacknowledged;
+    counts.chunks_resent = status.chunks_resent;
+    counts.bytes_resent = status.bytes_resent;
+    counts.lanes_broken = status.lanes_broken;
+    counts.lanes_up = static_cast<uint64_t>(status.lanes_up);
+    counts.lanes_reason = status.lanes_reason;
+    return counts;
   }
 
   std::vector<absl::Duration> Ping(int count) override {

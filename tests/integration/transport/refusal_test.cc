@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "daemon/transport/channel.h"
+#include "tests/integration/transport/raw_peer.h"
 #include "tests/integration/transport/recorder.h"
 #include "tests/integration/transport/tcp_proxy.h"
 
@@ -185,6 +187,17 @@ TEST_CASE("a link that is disconnected comes back after the pause") {
     return !n.downs.empty() && Says(n.downs[0], "its certificate was revoked");
   }));
   REQUIRE(paris.recorder.Wait([](const Notes& n) { return n.links.size() == 2; }));
+}
+
+TEST_CASE("a health probe is answered") {
+  Gateway tokyo("tokyo", "paris");
+  tokyo.AddPeer("paris", "");
+  tokyo.Start();
+  RawPeer probe(tokyo.address(), kHealthMethod);
+  REQUIRE(probe.Write(""));
+  CHECK(probe.Read() == std::string("\x08\x01"));
+  CHECK(probe.Finish().ok());
+  CHECK(tokyo.transport().Status().streams_refused == 0);
 }
 
 TEST_CASE("configurations that cannot work are refused by name") {

@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""Lanes over the emulated link: one that is killed, and a path that swallows large packets.
+
+Exit status 77 (skipped) where it cannot run.
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "bench")]
+import transport_pair
+import wan_link
+
+PATIENCE_S = 60  # only reached when something hangs
+LANES = 4
+CHUNK_BYTES = 256 << 10
+
+
+class LanesTest(unittest.TestCase):
+    def setUp(self):
+        self.pki = tempfile.mkdtemp(prefix="causeway-lanes-test-")
+        self.addCleanup(shutil.rmtree, self.pki)
+        transport_pair.make_pki(self.pki)
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    @staticmethod
+    def busiest_connection(link):
+        """The sender's connection that carried most, as (local port, bytes); the control stream carries little."""
+        text = link.run("paris", ["ss", "-tinHO", "dst", link.address("tokyo")]).stdout
+        found = [(int(sent.group(1)), int(port.group(1))) for line in text.splitlines()
+                 if (port := re.search(r"10\.77\.0\.1\]?:(\d+)", line))
+                 and (sent := re.search(r"bytes_acked:(\d+)", line))]
+        return max(found)[1]
+
+    def received(self, pair):
+        return pair.receiver.ask("mark")["bytes"]
+
+    def until_more(self, pair, more):
+        goal = self.received(pair) + more
+        self.until(lambda: self.received(pair) >= goal, f"{more} bytes more arrive")
+
+    def test_only_what_a_killed_lane_had_not_acknowledged_is_sent_again(self):
+        with wan_link.WanLink(transport_pair.SITES, rate="100mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, LANES) as pair:
+            pair.sender.ask("start")
+            self.until_more(pair, 8 << 20)
+            before = pair.sender.ask("mark")
+            port = self.busiest_connection(link)
+            link.run("paris", ["ss", "-K", "dst", link.address("tokyo"), "sport", "=", f":{port}"])
+            self.until(lambda: pair.sender.ask("mark")["lanes_broken"] == 1, "the lane breaks")
+            self.until(lambda: pair.sender.ask("mark")["lanes_up"] == LANES, "it is dialled again")
+            self.until_more(pair, 8 << 20)
+            pair.sender.ask("stop")
+            after = pair.sender.ask("mark")
+        print(f"unacknowledged before: {before['bytes_unacknowledged']} bytes; sent again: {after['bytes_resent']} bytes "
+              f"in {after['chunks_resent']} chunks")
+        self.assertEqual(after["lanes_broken"], 1)
+        self.assertGreater(after["chunks_resent"], 0)
+        self.assertEqual(after["bytes_resent"], after["chunks_resent"] * CHUNK_BYTES)
+        # One lane's share of what was on its way; between the two looks it may have grown some.
+        self.assertLessEqual(after["bytes_resent"], before["bytes_unacknowledged"] + LANES * CHUNK_BYTES)
+
+    def test_a_path_that_swallows_large_packets(self):
+        with wan_link.WanLink(transport_pair.SITES, rate="100mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, LANES) as pair:
+            pair.sender.ask("start")
+            self.until_more(pair, 4 << 20)
+            link.set("*", mtu_hole=1300)  # the host's tcp_mtu_probing finds the way through
+            self.until_more(pair, 8 << 20)
+            pair.sender.ask("stop")
+
+
+if __name__ == "__main__":
+    problem = wan_link.missing_requirements()
+    if not problem and not shutil.which("ss"):
+        problem = "ss is not installed (package iproute2)"
+    if problem:
+        print(f"skipped: {problem}")
+        sys.exit(77)
+    unittest.main(verbosity=2)
