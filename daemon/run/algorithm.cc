@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "daemon/outer/outer_state.h"
+#include "daemon/digest/digest.h"
 
 namespace causeway::run {
 namespace {
@@ -154,7 +154,7 @@ std::vector<std::string> AlgorithmLines(const config::Run& run) {
 
 engine::Hash256 AlgorithmDigest(const config::Run& run) {
   const std::string text = absl::StrJoin(AlgorithmLines(run), "\n") + "\n";
-  return outer::Sha256({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  return digest::Sha256({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
 std::string FirstDifferentKey(absl::Span<const std::string> here,

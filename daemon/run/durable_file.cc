@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/outer/outer_state.h"
+#include "daemon/digest/digest.h"
 #include "daemon/run/message_codec.h"
 
 namespace causeway::run {
@@ -55,7 +55,7 @@ std::string Frame(const std::string& payload) {
   const uint32_t size = static_cast<uint32_t>(payload.size());
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(size >> shift));
   const engine::Hash256 hash =
-      outer::Sha256({reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
+      digest::Sha256({reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
   out.append(reinterpret_cast<const char*>(hash.data()), hash.size());
   return out + payload;
 }

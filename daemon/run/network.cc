@@ -1,5 +1,5 @@
-// Sending fails only where the link is gone or its queue is full; both are repaired above, so
-// failures are not errors here.
+// Sending fails only where the link is gone or its queue is full; both are repaired here, so
+// failures are not errors.
 #include "daemon/run/network.h"
 
 #include <utility>
@@ -11,6 +11,14 @@ namespace {
 
 // State for a joiner yields to every round.
 constexpr uint64_t kStatePriority = uint64_t{1} << 62;
+// Chunks that found no room and are tried again each time that the peer is heard.
+constexpr size_t kLostRetriedMax = 64;
+
+// Rounds in their order in the run: the oldest goes first.
+uint64_t PriorityOf(const exchange::ChunkAddress& address) {
+  if (address.kind == exchange::ChunkKind::kState) return kStatePriority;
+  return static_cast<uint64_t>(address.round) * engine::kFragmentsMax + address.fragment;
+}
 
 std::string HashBytes(const engine::Hash256& hash) {
   return std::string(reinterpret_cast<const char*>(hash.data()), hash.size());
@@ -50,29 +58,53 @@ void RunNetwork::Send(engine::ClusterId to, wan::v1::RunMessage message) {
   transport_->SendRunMessage(roster_.Name(to), message).IgnoreError();
 }
 
-void RunNetwork::OnPeerUp(engine::ClusterId id, uint64_t incarnation,
-                          const std::function<void(const exchange::ChunkAddress&)>& again) {
+std::vector<exchange::ChunkAddress> RunNetwork::OnPeerUp(engine::ClusterId id,
+                                                         uint64_t incarnation) {
   Peer& peer = peers_[id];
   const bool same = peer.incarnation == incarnation;
   peer.connected = true;
   peer.incarnation = incarnation;
-  std::vector<exchange::ChunkAddress> lost = std::exchange(peer.lost, {});
-  if (!same) {
-    peer.engine_incarnation = 0;
-    return;
-  }
-  for (const exchange::ChunkAddress& address : lost) again(address);
+  std::vector<exchange::ChunkAddress> again = TakeLost(peer, peer.lost.size());
+  if (same) return again;
+  peer.engine_incarnation = 0;
+  return {};
 }
 
 void RunNetwork::OnPeerDown(engine::ClusterId peer) { peers_[peer].connected = false; }
 
-void RunNetwork::OnChunkDone(engine::ClusterId peer, const transport::ChunkHeader& header,
-                             const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kUnavailable) return;
-  std::optional<exchange::ChunkAddress> address = Address(header);
-  if (address && peers_[peer].lost.size() < transport::kChunksQueuedMax) {
-    peers_[peer].lost.push_back(*address);
+void RunNetwork::Lose(Peer& peer, const exchange::ChunkAddress& address) {
+  if (peer.lost.size() < transport::kChunksQueuedMax) peer.lost.insert(address);
+}
+
+std::vector<exchange::ChunkAddress> RunNetwork::TakeLost(Peer& peer, size_t most) {
+  std::vector<exchange::ChunkAddress> out;
+  while (!peer.lost.empty() && out.size() < most) {
+    out.push_back(*peer.lost.begin());
+    peer.lost.erase(peer.lost.begin());
   }
+  return out;
+}
+
+std::vector<exchange::ChunkAddress> RunNetwork::OnChunkDone(engine::ClusterId id,
+                                                            const exchange::ChunkAddress& address,
+                                                            const absl::Status& status) {
+  Peer& peer = peers_[id];
+  const auto sent = peer.in_flight.find(address);
+  if (sent == peer.in_flight.end()) return {};
+  const bool again = sent->second;
+  peer.in_flight.erase(sent);
+  if (absl::IsUnavailable(status)) {
+    Lose(peer, address);
+    return {};
+  }
+  // Each chunk that is done makes room for one.
+  if (again && status.ok()) return {address};
+  return peer.connected ? TakeLost(peer, 1) : std::vector<exchange::ChunkAddress>();
+}
+
+std::vector<exchange::ChunkAddress> RunNetwork::OnProgress(engine::ClusterId id) {
+  return peers_[id].connected ? TakeLost(peers_[id], kLostRetriedMax)
+                              : std::vector<exchange::ChunkAddress>();
 }
 
 transport::ChunkHeader RunNetwork::Header(const exchange::ChunkAddress& address) const {
@@ -84,6 +116,7 @@ transport::ChunkHeader RunNetwork::Header(const exchange::ChunkAddress& address)
   out.lineage = static_cast<decltype(out.lineage)>(address.lineage);
   out.fragment = address.fragment;
   out.round = address.round;
+  out.attempt = address.attempt;
   out.incarnation = address.incarnation;
   out.kind = static_cast<transport::ChunkKind>(address.kind);
   out.index = address.index;
@@ -110,35 +143,53 @@ std::optional<exchange::ChunkAddress> RunNetwork::Address(
   out.lineage = header.lineage;
   out.fragment = header.fragment;
   out.round = header.round;
+  out.attempt = header.attempt;
   out.incarnation = header.incarnation;
   out.index = header.index;
   return out;
 }
 
-void RunNetwork::SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
-                           memory::SharedBuffer payload) {
-  const uint64_t bytes = payload.size();
-  const uint64_t priority = address.kind == exchange::ChunkKind::kState
-                                ? kStatePriority
-                                : static_cast<uint64_t>(address.round);
-  const absl::Status sent =
-      transport_->SendChunk(roster_.Name(to), Header(address), std::move(payload), priority);
-  if (sent.ok()) {
-    chunk_bytes_sent_ += bytes;
-  } else if (peers_[to].lost.size() < transport::kChunksQueuedMax) {
-    peers_[to].lost.push_back(address);
+bool RunNetwork::SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
+                           memory::SharedBuffer payload, bool again) {
+  Peer& peer = peers_[to];
+  const bool tracked = address.kind != exchange::ChunkKind::kState;
+  if (tracked) {
+    const auto sent = peer.in_flight.find(address);
+    if (sent != peer.in_flight.end()) {
+      sent->second = sent->second || again;
+      return true;
+    }
   }
+  const uint64_t bytes = payload.size();
+  const absl::Status sent = transport_->SendChunk(roster_.Name(to), Header(address),
+                                                  std::move(payload), PriorityOf(address));
+  if (sent.ok()) chunk_bytes_sent_ += bytes;
+  if (!tracked) return sent.ok();
+  if (sent.ok()) {
+    peer.in_flight.emplace(address, false);
+    peer.lost.erase(address);
+  } else {
+    Lose(peer, address);
+  }
+  return sent.ok();
 }
 
-void RunNetwork::CancelChunks(engine::FragmentId fragment, engine::RoundNumber round) {
+void RunNetwork::CancelChunks(exchange::ChunkKind kind, engine::FragmentId fragment,
+                              engine::RoundNumber round) {
   for (int id = 0; id < roster_.size(); ++id) {
     if (id == self_) continue;
-    transport_->CancelChunks(roster_.Name(static_cast<engine::ClusterId>(id)),
-                             [run = run_, fragment, round](const transport::ChunkHeader& header) {
-                               return header.run == run &&
-                                      header.kind == transport::ChunkKind::kContribution &&
-                                      header.fragment == fragment && header.round <= round;
-                             });
+    std::set<exchange::ChunkAddress>& lost = peers_[static_cast<size_t>(id)].lost;
+    for (auto it = lost.begin(); it != lost.end();) {
+      const bool dead = it->kind == kind && it->fragment == fragment && it->round <= round;
+      it = dead ? lost.erase(it) : std::next(it);
+    }
+    transport_->CancelChunks(
+        roster_.Name(static_cast<engine::ClusterId>(id)),
+        [run = run_, wanted = static_cast<transport::ChunkKind>(kind), fragment,
+         round](const transport::ChunkHeader& header) {
+          return header.run == run && header.kind == wanted && header.fragment == fragment &&
+                 header.round <= round;
+        });
   }
 }
 
@@ -146,13 +197,14 @@ void RunNetwork::ReturnCredit(engine::ClusterId from, uint64_t bytes) {
   transport_->ReturnCredit(roster_.Name(from), run_, bytes);
 }
 
-void RunNetwork::RequestChunks(engine::ClusterId from, engine::FragmentId fragment,
-                               engine::RoundNumber round, const std::vector<uint32_t>& indices) {
+void RunNetwork::RequestChunks(engine::ClusterId from, const exchange::ChunkRequest& request) {
   wan::v1::RunMessage message;
-  wan::v1::ChunkRequest* request = message.mutable_chunk_request();
-  request->set_fragment(fragment);
-  request->set_round(round);
-  for (uint32_t index : indices) request->add_indices(index);
+  wan::v1::ChunkRequest* out = message.mutable_chunk_request();
+  out->set_fragment(request.fragment);
+  out->set_round(request.round);
+  for (uint32_t index : request.indices) out->add_indices(index);
+  out->set_kind(static_cast<uint32_t>(request.kind));
+  out->set_used_up(request.used_up);
   Send(from, std::move(message));
 }
 

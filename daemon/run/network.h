@@ -1,14 +1,17 @@
 // One run's view of the transport: clusters by id instead of name, engine envelopes instead of
 // protobuf.
 //
-// Confined to the loop's thread (the transport itself is thread-safe). Chunks that a lost link took
-// with it are remembered and sent again on the next link to the same process of the peer. Messages
-// to a peer without a link are dropped: the engine repeats what matters.
+// Confined to the loop's thread (the transport itself is thread-safe). A chunk is on its way to a
+// peer once at a time. Chunks that a lost link took with it, or for which the queue had no room, are
+// remembered by name and sent again on the next link to the same process of the peer, or when the
+// queue drains. Messages to a peer without a link are dropped: the engine repeats what matters.
 #ifndef CAUSEWAY_DAEMON_RUN_NETWORK_H_
 #define CAUSEWAY_DAEMON_RUN_NETWORK_H_
 
 #include <cstdint>
-#include <functional>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,13 +34,14 @@ class RunNetwork final : public exchange::ChunkPort {
   void Send(engine::ClusterId to, const engine::Envelope& envelope);
   void Send(engine::ClusterId to, wan::v1::RunMessage message);
 
-  // The link to a peer came up: true when it is the same process as before. `again` is called for
-  // every chunk that the last link took with it.
-  void OnPeerUp(engine::ClusterId peer, uint64_t incarnation,
-                const std::function<void(const exchange::ChunkAddress&)>& again);
+  // These return chunks that are to be sent again now: on a new link to the same process, those that
+  // the last one took with it; as chunks are done, those that are wanted once more or found no room.
+  std::vector<exchange::ChunkAddress> OnPeerUp(engine::ClusterId peer, uint64_t incarnation);
+  std::vector<exchange::ChunkAddress> OnChunkDone(engine::ClusterId peer,
+                                                  const exchange::ChunkAddress& address,
+                                                  const absl::Status& status);
+  std::vector<exchange::ChunkAddress> OnProgress(engine::ClusterId peer);
   void OnPeerDown(engine::ClusterId peer);
-  void OnChunkDone(engine::ClusterId peer, const transport::ChunkHeader& header,
-                   const absl::Status& status);
   bool connected(engine::ClusterId peer) const { return peers_[peer].connected; }
 
   // Engine incarnations as their messages name them: what counts as a sign of life.
@@ -55,12 +59,12 @@ class RunNetwork final : public exchange::ChunkPort {
   uint64_t chunk_bytes_sent() const { return chunk_bytes_sent_; }
 
   // exchange::ChunkPort
-  void SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
-                 memory::SharedBuffer payload) override;
-  void CancelChunks(engine::FragmentId fragment, engine::RoundNumber round) override;
+  bool SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
+                 memory::SharedBuffer payload, bool again) override;
+  void CancelChunks(exchange::ChunkKind kind, engine::FragmentId fragment,
+                    engine::RoundNumber round) override;
   void ReturnCredit(engine::ClusterId from, uint64_t bytes) override;
-  void RequestChunks(engine::ClusterId from, engine::FragmentId fragment, engine::RoundNumber round,
-                     const std::vector<uint32_t>& indices) override;
+  void RequestChunks(engine::ClusterId from, const exchange::ChunkRequest& request) override;
   void RequestState(engine::ClusterId from, engine::FragmentId fragment,
                     const engine::StateId& state) override;
   void OfferState(engine::ClusterId to, engine::FragmentId fragment, const engine::StateId& state,
@@ -71,8 +75,14 @@ class RunNetwork final : public exchange::ChunkPort {
     bool connected = false;
     uint64_t incarnation = 0;  // of the process behind the last link
     engine::Incarnation engine_incarnation = 0;
-    std::vector<exchange::ChunkAddress> lost;  // at most transport::kChunksQueuedMax
+    // Contributions and results. Sent and not done; true: to be sent once more then. No more than
+    // the transport takes.
+    std::map<exchange::ChunkAddress, bool> in_flight;
+    std::set<exchange::ChunkAddress> lost;  // at most transport::kChunksQueuedMax
   };
+
+  static void Lose(Peer& peer, const exchange::ChunkAddress& address);
+  static std::vector<exchange::ChunkAddress> TakeLost(Peer& peer, size_t most);
 
   const std::string run_;
   const Roster& roster_;

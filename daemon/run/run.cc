@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/digest/digest.h"
 #include "daemon/observe/events.h"
 #include "daemon/run/algorithm.h"
 #include "daemon/run/message_codec.h"
@@ -18,7 +19,7 @@ namespace {
 namespace event = observe::event;
 
 constexpr int64_t kPersistRetryUs = 1'000'000;
-constexpr int kBadChunksMax = 8;  // asked for again before the link is given up
+constexpr int kBadChunksMax = 8;  // of one link; a further one ends it
 
 }  // namespace
 
@@ -58,7 +59,7 @@ void Run::StartEngine(engine::Durable durable) {
   config.seed_cluster = roster_.Find(config_.seed).value_or(0);
   config.peer_timeout = around_.config->peer_timeout_ms * 1000;
   config.hash = [](std::span<const uint8_t> bytes) {
-    return outer::Sha256({bytes.data(), bytes.size()});
+    return digest::Sha256({bytes.data(), bytes.size()});
   };
   residual_lost_ = durable.accepted.has_value() && CodecOf(config_.codec).error_feedback;
   if (residual_lost_) {
@@ -78,6 +79,7 @@ void Run::Reset() {
   engine_.reset();
   events_.clear();
   exchange_.reset();
+  reserve_.reset();
   endpoint_.reset();
   outer_.reset();
   schema_.reset();
@@ -256,7 +258,7 @@ void Run::Do(const engine::OpChanged& action) {
 
 void Run::Do(const engine::EpochInstalled& action) {
   stall_reason_.clear();
-  if (exchange_) exchange_->OnEpoch(action.record.epoch);
+  if (exchange_) exchange_->OnEpoch(action.record);
   around_.metrics->epoch.With({name()}).Set(static_cast<double>(action.record.epoch.counter));
   around_.log->Info(event::kEpochInstalled,
                     {{"run", name()},
@@ -344,13 +346,6 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
   TellLeader();
 }
 
-void Run::OnContributionFailed(engine::OpId op, engine::FragmentId fragment,
-                               const absl::Status& status) {
-  around_.log->Error(event::kRoundAborted,
-                     {{"run", name()}, {"fragment", fragment}, {"op", op.sequence}},
-                     std::string(status.message()));
-}
-
 void Run::OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& address,
                      const absl::Status& status) {
   around_.metrics->authorisation_denied.With({"protocol"}).Add(1);
@@ -361,13 +356,9 @@ void Run::OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& addre
                       {"round", address.round},
                       {"chunk", address.index}},
                      absl::StrCat("a chunk was refused: ", status.message()));
-  if (++bad_chunks_ <= kBadChunksMax) {
-    if (address.kind == exchange::ChunkKind::kContribution) {
-      network_.RequestChunks(from, address.fragment, address.round, {address.index});
-    }
-    return;
-  }
-  bad_chunks_ = 0;
+  // The exchange asks for a better one each time. A peer that has none loses its link for a while,
+  // and with it what it takes from others.
+  if (++bad_chunks_[from] <= kBadChunksMax) return;
   around_.transport->Disconnect(roster_.Name(from), status,
                                 absl::Milliseconds(around_.config->peer_timeout_ms));
 }

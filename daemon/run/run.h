@@ -116,11 +116,11 @@ class Run final : private exchange::ExchangeListener {
   void OnStateHeld(const engine::StateHeld& event) override;
   void OnStateFailed(const engine::StateFailed& event) override;
   void OnAdopted(engine::FragmentId fragment, const engine::StateId& state) override;
-  void OnContributionFailed(engine::OpId op, engine::FragmentId fragment,
-                            const absl::Status& status) override;
   void OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& address,
                   const absl::Status& status) override;
   void OnNote(const std::string& text) override;
+
+  void SendAgain(engine::ClusterId peer, const std::vector<exchange::ChunkAddress>& chunks);
 
   // ---- joining
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
@@ -202,6 +202,7 @@ class Run final : private exchange::ExchangeListener {
   std::shared_ptr<const schema::Layout> layout_;       // shared with sessions and workers
   std::shared_ptr<endpoint::LocalEndpoint> endpoint_;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer_;           // shared with tasks on workers
+  std::unique_ptr<exchange::Reserve> reserve_;
   std::unique_ptr<exchange::Exchange> exchange_;
   std::vector<bool> adopted_;  // by fragment: a value of the run is here
   // Fetches that the engine asked for before a trainer has said what the tensors are.
@@ -223,7 +224,7 @@ class Run final : private exchange::ExchangeListener {
   bool draining_ = false;
   bool residual_lost_ = false;
   bool finished_ = false;
-  int bad_chunks_ = 0;
+  std::map<engine::ClusterId, int> bad_chunks_;  // on the present link
   std::string stall_reason_;
   uint64_t rounds_committed_ = 0;
   uint64_t rounds_excluded_ = 0;

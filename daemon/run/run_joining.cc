@@ -128,6 +128,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   // A former schema's memory goes first; until there is another, peers may send nothing.
   if (exchange_) network_.SetWindow(0);
   exchange_.reset();
+  reserve_.reset();
   endpoint_.reset();
   outer_.reset();
   schema_.reset();
@@ -156,17 +157,23 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
       outer::OuterState::Create(shapes, compression::kChunkElements, *account);
   if (!outer_state.ok()) return outer_state.status();
 
+  absl::StatusOr<std::unique_ptr<exchange::Reserve>> reserve = exchange::Reserve::Create(
+      around_.buffers, *account,
+      exchange::Reserve::SizesFor(*shared_layout, planning_.codecs(),
+                                  roster_.size() > 2 && config_.route != config::Route::kDirect));
+  if (!reserve.ok()) return reserve.status();
+
   schema_ = std::move(schema);
   layout_ = std::move(shared_layout);
   endpoint_ = *std::move(made);
   outer_ = *std::move(outer_state);
+  reserve_ = *std::move(reserve);
   adopted_.assign(layout_->fragments().size(), false);
   last_round_s_.assign(layout_->fragments().size(), 0);
 
   exchange::Context context;
   context.self = self_;
   context.incarnation = engine_incarnation_;
-  context.codec = options.codec;
   context.plans = &planning_.book();
   context.layout = layout_;
   context.endpoint = endpoint_;
@@ -174,9 +181,13 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   context.loop = around_.loop;
   context.workers = around_.workers;
   context.buffers = around_.buffers;
+  context.reserve = reserve_.get();
   context.port = &network_;
   context.listener = this;
   exchange_ = std::make_unique<exchange::Exchange>(context);
+  if (const std::optional<engine::Record> record = engine_->Snapshot().record) {
+    exchange_->OnEpoch(*record);
+  }
   network_.SetWindow(WindowBytes());
   return absl::OkStatus();
 }

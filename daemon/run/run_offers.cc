@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/outer/outer_state.h"
+#include "daemon/digest/digest.h"
 #include "daemon/run/algorithm.h"
 #include "daemon/run/run.h"
 
@@ -22,7 +22,7 @@ trainers::Problem Refusal(local::Code code, std::string text) {
 // Gradient averaging has no parameters to agree on: all clusters offer the same nothing.
 engine::Hash256 NoParameters() {
   static constexpr uint8_t kText[] = "causeway gradients";
-  return outer::Sha256({kText, sizeof(kText) - 1});
+  return digest::Sha256({kText, sizeof(kText) - 1});
 }
 
 }  // namespace

@@ -12,8 +12,6 @@ namespace {
 
 namespace event = observe::event;
 
-constexpr int kChunkIndicesMax = 1 << 16;
-
 engine::Hash256 ReadHash(const std::string& bytes) {
   engine::Hash256 out{};
   if (bytes.size() == out.size()) std::copy(bytes.begin(), bytes.end(), out.begin());
@@ -28,14 +26,16 @@ engine::StateId ReadState(const wan::v1::StateId& in) {
 
 void Run::OnPeerUp(const std::string& cluster, uint64_t incarnation) {
   const engine::ClusterId peer = *roster_.Find(cluster);
-  network_.OnPeerUp(peer, incarnation, [this, peer](const exchange::ChunkAddress& address) {
-    if (exchange_ && address.kind == exchange::ChunkKind::kContribution &&
-        address.fragment < exchange_->size()) {
-      exchange_->rounds(address.fragment).SendAgain(peer, address.round, {address.index});
-    }
-  });
+  bad_chunks_.erase(peer);
+  SendAgain(peer, network_.OnPeerUp(peer, incarnation));
   if (exchange_) exchange_->OnPeerUp(peer);
   Drive(engine::PeerConnected{peer});
+}
+
+void Run::SendAgain(engine::ClusterId peer, const std::vector<exchange::ChunkAddress>& chunks) {
+  for (const exchange::ChunkAddress& address : chunks) {
+    if (exchange_) exchange_->SendAgain(peer, address);
+  }
 }
 
 void Run::OnPeerDown(const std::string& cluster) {
@@ -48,6 +48,7 @@ void Run::OnPeerDown(const std::string& cluster) {
 void Run::OnProgress(const std::string& cluster) {
   const engine::ClusterId peer = *roster_.Find(cluster);
   const engine::Incarnation incarnation = network_.engine_incarnation(peer);
+  SendAgain(peer, network_.OnProgress(peer));
   if (incarnation != 0) Drive(engine::Progress{peer, incarnation});
 }
 
@@ -63,10 +64,18 @@ void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& me
       OnHashDetail(from, message.hash_detail());
       return;
     case Body::kChunkRequest: {
-      const wan::v1::ChunkRequest& request = message.chunk_request();
-      if (request.fragment() >= fragments || request.indices_size() > kChunkIndicesMax) return;
-      exchange_->rounds(request.fragment())
-          .SendAgain(from, request.round(), {request.indices().begin(), request.indices().end()});
+      const wan::v1::ChunkRequest& in = message.chunk_request();
+      exchange::ChunkRequest request;
+      request.kind = static_cast<exchange::ChunkKind>(in.kind());
+      if (in.fragment() >= fragments || !exchange::Requestable(in.kind()) ||
+          static_cast<size_t>(in.indices_size()) > exchange::kRequestIndicesMax) {
+        return;
+      }
+      request.fragment = in.fragment();
+      request.round = in.round();
+      request.indices = {in.indices().begin(), in.indices().end()};
+      request.used_up = in.used_up();
+      exchange_->OnChunkRequest(from, request);
       return;
     }
     case Body::kLinkReport:
@@ -121,7 +130,14 @@ void Run::OnChunk(const std::string& cluster, const transport::ChunkHeader& head
 
 void Run::OnChunkDone(const std::string& cluster, const transport::ChunkHeader& header,
                       const absl::Status& status) {
-  network_.OnChunkDone(*roster_.Find(cluster), header, status);
+  const engine::ClusterId peer = *roster_.Find(cluster);
+  const std::optional<exchange::ChunkAddress> address = network_.Address(header);
+  if (!address) return;
+  if (address->kind == exchange::ChunkKind::kState) {
+    if (exchange_) exchange_->OnStateChunkDone(address->fragment);
+    return;
+  }
+  SendAgain(peer, network_.OnChunkDone(peer, *address, status));
 }
 
 }  // namespace causeway::run

@@ -67,7 +67,9 @@ void Run::ProposePlan() {
 }
 
 void Run::Do(const engine::PlanKnown& action) {
-  if (!planning_.OnPlanKnown(action.plan)) return;
+  const bool newest = planning_.OnPlanKnown(action.plan);
+  if (exchange_) exchange_->OnPlanKnown();
+  if (!newest) return;
   const planning::Plan& plan = planning_.newest();
   around_.log->Info(event::kPlan,
                     {{"run", name()},
