@@ -52,12 +52,14 @@ std::string Bytes(uint64_t bytes) { return FormatSizeBytes(static_cast<int64_t>(
 
 std::string RunHead(const config::Run& run) {
   const config::Algorithm& algorithm = run.algorithm;
-  return absl::StrCat("run ", run.name, ": ", absl::StrJoin(run.clusters, ", "), "; ",
-                      RuleName(algorithm.rule), ", ", Plural(algorithm.local_steps, "local step"),
-                      ", ", Plural(algorithm.fragments, "fragment"), ", delay ",
-                      Delay(algorithm), "; ",
-                      run.codec.kind, "; seed ", run.seed,
-                      run.primary.empty() ? "" : absl::StrCat(", primary ", run.primary));
+  return absl::StrCat(
+      "run ", run.name, ": ", absl::StrJoin(run.clusters, ", "), "; ", RuleName(algorithm.rule),
+      ", ", Plural(algorithm.local_steps, "local step"), ", ",
+      Plural(algorithm.fragments, "fragment"), ", delay ", Delay(algorithm), "; ",
+      run.codec.ladder.empty()
+          ? run.codec.kind
+          : absl::StrCat("auto from ", run.codec.ladder.front(), " to ", run.codec.ladder.back()),
+      "; seed ", run.seed, run.primary.empty() ? "" : absl::StrCat(", primary ", run.primary));
 }
 
 std::string RunText(const config::Config& config, const config::Run& run, uint64_t parameters) {

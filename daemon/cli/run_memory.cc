@@ -1,5 +1,6 @@
 #include "daemon/cli/run_memory.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -15,6 +16,14 @@ namespace {
 constexpr uint64_t kParametersMax = uint64_t{1} << 42;  // as proto/local_protocol.h
 constexpr uint64_t kSampleElements = compression::kChunkElements;
 
+constexpr double kResidualBytes = 2;
+
+bool HasMomentum(const config::Run& run) {
+  const config::Rule rule = run.algorithm.rule;
+  return rule == config::Rule::kNesterov || rule == config::Rule::kEager ||
+         rule == config::Rule::kCo2;
+}
+
 // Whole chunks, header and padding included.
 double EncodedBytesPerElement(const compression::CodecSpec& spec) {
   return static_cast<double>(compression::EncodedSizeMax(spec, compression::kChunkElements)) /
@@ -25,10 +34,32 @@ double EncodedBytesPerElement(const compression::CodecSpec& spec) {
 // within a quarter of the budget for all of them.
 void AddExchange(const config::Config& config, const config::Run& run,
                  const compression::CodecSpec& spec, RunMemory* memory) {
-  const double encoded = EncodedBytesPerElement(spec);
+  double encoded = EncodedBytesPerElement(spec);
+  for (const std::string& rung : run.codec.ladder) {  // room for whichever is chosen
+    const auto other = compression::CodecSpec::Parse(rung);
+    encoded = std::max(encoded, EncodedBytesPerElement(*other));
+  }
   const size_t peers = run.clusters.size() - 1;
   if (peers == 0) return;
   memory->parts.push_back({"retained", "own encoded chunks, until the round is decided", encoded});
+  memory->parts.push_back({"mean", "the mean of a round, until it is committed", sizeof(float)});
+  double round = encoded + sizeof(float);
+  if (peers > 1 && run.route != config::Route::kDirect) {
+    memory->parts.push_back({"results", "of the chunks that this cluster owns, encoded", encoded});
+    round += encoded;
+    if (spec.error_feedback) {
+      memory->parts.push_back({"owned residual",
+                               "what encoding owned chunks lost, and the open round's (bf16)",
+                               2 * kResidualBytes});
+      round += 2 * kResidualBytes;
+    }
+  }
+  // A gateway that joins holds the state that it fetches, but no round of its own yet.
+  const double state = HasMomentum(run) ? 2 * sizeof(float) : sizeof(float);
+  if (state > round) {
+    memory->parts.push_back(
+        {"joining", "the state that a returning gateway fetches, beyond a round", state - round});
+  }
   MemoryPart received;
   received.name = "received";
   received.bytes_per_parameter = 2 * encoded * static_cast<double>(peers);
@@ -72,9 +103,7 @@ RunMemory MemoryOf(const config::Config& config, const config::Run& run) {
     const uint64_t fixed = part.bytes_per_element > 0 ? 0 : part.bytes;
     memory.parts.push_back({part.name, part.what, part.bytes_per_element, fixed});
   }
-  const config::Rule rule = run.algorithm.rule;
-  if (rule == config::Rule::kNesterov || rule == config::Rule::kEager ||
-      rule == config::Rule::kCo2) {
+  if (HasMomentum(run)) {
     memory.parts.push_back({"momentum", "the outer momentum (fp32)", sizeof(float)});
   }
   AddExchange(config, run, *spec, &memory);

@@ -38,7 +38,8 @@ planning::PlannerRules RulesOf(const config::Run& config, const Roster& roster) 
   rules.owner = bounds.owner;
   rules.pace.local_steps = config.algorithm.local_steps;
   rules.pace.fragments = config.algorithm.fragments;
-  rules.pace.delay = config.algorithm.delay;
+  rules.pace.delay = config.algorithm.round_late ? std::optional(config.algorithm.local_steps)
+                                                 : config.algorithm.delay;
   rules.names = roster.Names(engine::ClusterSet::FirstOf(roster.size()));
   return rules;
 }

@@ -137,6 +137,29 @@ TEST_CASE("a run's memory is the sum of its parts and grows with what it asks fo
   CHECK(MemoryOf(config, run).bytes_per_parameter > packed.bytes_per_parameter);
 }
 
+TEST_CASE("a run's memory counts the mean, what owners keep, and the largest of what auto chooses") {
+  config::Config config;
+  config::Run run;
+  run.clusters = {"lima", "paris", "tokyo"};
+  run.codec.kind = "int4:b64:ef";
+  const auto part = [&](const std::string& name) {
+    for (const MemoryPart& each : MemoryOf(config, run).parts) {
+      if (each.name == name) return each.bytes_per_parameter;
+    }
+    return 0.0;
+  };
+  CHECK(part("mean") == 4);
+  CHECK(part("results") == part("retained"));
+  CHECK(part("owned residual") == 4);
+  CHECK(part("joining") == 0);  // a round of it is larger than the state
+  run.route = config::Route::kDirect;
+  CHECK(part("results") == 0);
+  run.algorithm.rule = config::Rule::kNesterov;
+  CHECK(part("joining") == Approx(8 - 4 - part("retained")));
+  run.codec.ladder = {"fp32:ef", "int4:b64:ef"};
+  CHECK(part("retained") >= 4);
+}
+
 TEST_CASE("the most parameters are those that just fit") {
   config::Run run;
   run.clusters = {"oslo", "paris"};
