@@ -15,9 +15,18 @@ constexpr int64_t kTellAnywayUs = 2'000'000;
 // The middle one of so many counts: evaluating or saving now and then does not look like training.
 constexpr size_t kPacesKept = 5;
 
+// Nothing is measured yet: where owners are wanted, all own alike.
 planning::Plan Configured(const config::Run& config) {
   planning::Plan plan;
   plan.codec = CodecOf(config.codec);
+  const auto clusters = static_cast<uint32_t>(config.clusters.size());
+  if (config.route == config::Route::kOwner && clusters > 2) {
+    plan.route = planning::Route::kOwner;
+    for (uint32_t id = 0; id < clusters; ++id) {
+      const uint32_t more = id < planning::kShareParts % clusters ? 1 : 0;
+      plan.parts[static_cast<engine::ClusterId>(id)] = planning::kShareParts / clusters + more;
+    }
+  }
   plan.reason = config.codec.ladder.empty() ? "as configured" : "to begin with";
   return plan;
 }
@@ -108,8 +117,10 @@ planning::MemberReport RunPlanning::Measure(const std::vector<transport::PeerRat
   for (const transport::PeerRates& peer : rates) {
     const std::optional<engine::ClusterId> id = roster_.Find(peer.cluster);
     if (!id || !peer.up) continue;
+    // The shortest round trip: what bytes in the way add to it is in the rates already.
+    const absl::Duration rtt = peer.rtt_min > absl::ZeroDuration() ? peer.rtt_min : peer.rtt;
     report.links[*id] = {peer.send.bytes_per_s, peer.receive.bytes_per_s,
-                         absl::ToDoubleSeconds(peer.rtt)};
+                         absl::ToDoubleSeconds(rtt)};
   }
   double computing = 0;  // of the slowest rank
   for (const auto& [rank, paces] : computing_) computing = std::max(computing, Middle(paces));
