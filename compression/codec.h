@@ -13,8 +13,8 @@
 // entropy.h adds the optional lossless stage: a receiver that calls OpenChunk in place of
 // CheckChunk handles both.
 //
-// Does not: choose a codec (daemon/planning), keep residuals (the caller swaps residual_out in on commit
-// only), or convert byte order (little-endian hosts only).
+// Does not: choose a codec (daemon/planning), keep residuals (the caller swaps residual_out in on
+// commit only), or convert byte order (little-endian hosts only).
 #ifndef CAUSEWAY_COMPRESSION_CODEC_H_
 #define CAUSEWAY_COMPRESSION_CODEC_H_
 
