@@ -6,7 +6,8 @@
 //     outer.Finish();                               // every cluster now holds the same bytes
 //
 // Fragment f of P is submitted after steps that are f*H/P modulo H and applied `delay` steps later.
-// One thread. Waits for a gateway that is away up to the run's wait_timeout; other failures throw.
+// One thread; rules whose results are applied one round late (co2, eager) are refused. Waits for a
+// gateway that is away up to the run's wait_timeout; other failures throw.
 #ifndef CAUSEWAY_OUTER_HPP_
 #define CAUSEWAY_OUTER_HPP_
 
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -67,6 +69,10 @@ class Outer {
       schema.push_back(out);
     }
     layout_ = trainer_.Join(schema, true, options.init, options.local_steps);
+    if (layout_.apply_mode == CW_REPLACE && layout_.delay_steps >= layout_.local_steps) {
+      throw std::invalid_argument(std::string("rule ") + layout_.rule +
+                                  ": results come a whole round late, which this loop does not do");
+    }
     if (options.cuda) trainer_.UseCuda(options.device, options.stream);
     slices_.resize(layout_.fragments);
     work_since_.assign(layout_.fragments, 0);
@@ -139,8 +145,8 @@ class Outer {
   void Launch(uint32_t fragment, bool replace) {
     const uint64_t weight = options_.weight * (stats_.steps - work_since_[fragment]);
     try {
-      Operation operation = Patiently(
-          [&] { return Operation(trainer_, fragment, weight, slices_[fragment], replace); });
+      Operation operation =
+          Patiently([&] { return Operation(trainer_, fragment, weight, slices_[fragment]); });
       const uint64_t due = stats_.steps + (replace ? 0 : stats_.delay_steps);
       flights_.emplace(fragment, Flight{std::move(operation), stats_.steps, due, replace});
     } catch (const Rebase&) {

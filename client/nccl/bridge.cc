@@ -284,25 +284,23 @@ Status Bridge::Stage(const cw_slice* slices, uint32_t count, std::vector<cw_slic
 Status Bridge::Spread(const std::vector<Item>& items) {
   const cuda::Device::Current current(*device_);
   const auto stream = static_cast<cuda::Stream>(options_.stream);
-  if (options_.ranks > 1) {
-    Status status = Launch([&] {
-      for (const Item& item : items) {
-        void* const memory = MemoryOf(item.staged);
-        const Result result = calls_.broadcast(memory, memory, item.count, TypeOf(item.dtype), 0,
-                                               communicator_, stream);
-        if (result != kSuccess && result != kInProgress) return result;
-      }
-      return kSuccess;
-    });
-    // Ends on this rank only when it has begun on all, that is, when all have what came before it.
-    void* const flag = MemoryOf(device_->SnapshotAt(0));
-    if (status.ok()) {
-      status = Launch(
-          [&] { return calls_.all_reduce(flag, flag, 1, kInt32, kSum, communicator_, stream); });
+  Status status = Launch([&] {
+    for (const Item& item : items) {
+      void* const memory = MemoryOf(item.staged);
+      const Result result = calls_.broadcast(memory, memory, item.count, TypeOf(item.dtype), 0,
+                                             communicator_, stream);
+      if (result != kSuccess && result != kInProgress) return result;
     }
-    if (status.ok()) status = Await();
-    if (!status.ok()) return status;
+    return kSuccess;
+  });
+  // Ends on this rank only when it has begun on all, that is, when all have what came before it.
+  void* const flag = MemoryOf(device_->SnapshotAt(0));
+  if (status.ok()) {
+    status = Launch(
+        [&] { return calls_.all_reduce(flag, flag, 1, kInt32, kSum, communicator_, stream); });
   }
+  if (status.ok()) status = Await();
+  if (!status.ok()) return status;
   std::vector<cuda::Device::Move> moves;
   for (const Item& item : items) {
     moves.push_back({item.target, item.staged, item.count * BytesOf(item.dtype)});
@@ -316,7 +314,6 @@ Status Bridge::Spread(const std::vector<Item>& items) {
 Status Bridge::Reduce(const cw_slice* slices, uint32_t count) {
   if (!broken_.ok()) return Status(broken_.failure());
   if (Status status = CheckSlices(slices, count); !status.ok()) return status;
-  if (options_.ranks == 1) return Status();
   const cuda::Device::Current current(*device_);
   Operation operations[3] = {-1, -1, -1};  // by dtype: the sum of x / ranks
   const float share = 1.0f / static_cast<float>(options_.ranks);

@@ -79,6 +79,7 @@ inline constexpr int kHasPosixDescriptors = 103;
   X(host_register, "cuMemHostRegister_v2", (void*, size_t, unsigned))                          \
   X(host_unregister, "cuMemHostUnregister", (void*))                                           \
   X(memory_allocate, "cuMemAlloc_v2", (Pointer*, size_t))                                      \
+  X(memory_set, "cuMemsetD8Async", (Pointer, unsigned char, size_t, Stream))                   \
   X(memory_free, "cuMemFree_v2", (Pointer))                                                    \
   X(granularity, "cuMemGetAllocationGranularity", (size_t*, const AllocationProperties*, int)) \
   X(create, "cuMemCreate", (Allocation*, size_t, const AllocationProperties*, uint64_t))       \

@@ -125,7 +125,11 @@ bool Device::MakeShareable(uint64_t bytes) {
   }
   const bool mapped = calls_.map(snapshot_, size, 0, allocation_, 0) == 0;
   const Access access{{kOnDevice, device_}, kReadWrite};
-  if (mapped && calls_.set_access(snapshot_, size, &access, 1) == 0) {
+  // The gateway reads the padding, too, and expects zeros.
+  const bool ready = mapped && calls_.set_access(snapshot_, size, &access, 1) == 0 &&
+                     calls_.memory_set(snapshot_, 0, size, side_) == 0 &&
+                     calls_.stream_synchronize(side_) == 0;
+  if (ready) {
     snapshot_bytes_ = size;
     return true;
   }

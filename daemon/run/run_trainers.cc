@@ -225,8 +225,17 @@ void Run::OnApplied(trainers::Session& session, const trainers::AppliedRequest& 
   if (it->second.applied.size() == trainer_->world) trainer_->ops.erase(it);
 }
 
-// An operation whose bytes may have left cannot be taken back: it is answered with what is known.
+// An operation that the engine has cannot be taken back, since its bytes may have left: it is answered
+// with what is known. One that waits for other ranks is given up for all of them.
 void Run::OnAbandon(trainers::Session& session, uint64_t sequence, uint64_t op) {
+  for (const auto& [fragment, known] : trainer_->ops) {
+    const bool mine = known.id() == engine::OpId{session.operations(), op};
+    if (!mine || known.handed_over || known.submits.count(session.rank()) == 0) continue;
+    const LocalOp given_up = known;
+    trainer_->ops.erase(given_up.fragment);
+    Report(given_up, local::State::kAbandoned, nullptr);
+    return;
+  }
   OnQuery(session, sequence, session.operations(), op);
 }
 

@@ -8,15 +8,22 @@ do the same work. A rank holds the whole arrays and looks at its own slices alon
 """
 import ctypes
 import hashlib
+import importlib.util
 import json
 import signal
 import sys
+import types
 
 import numpy
 
-from causeway import _library as c
-from causeway import errors
-from causeway.handle import Handle
+# The package's modules without the package: it imports torch, which takes longer than the whole test.
+package = types.ModuleType("causeway")
+package.__path__ = list(importlib.util.find_spec("causeway").submodule_search_locations)
+sys.modules["causeway"] = package
+
+from causeway import _library as c  # noqa: E402
+from causeway import errors  # noqa: E402
+from causeway.handle import Handle  # noqa: E402
 
 SHAPES = {"embed": (40, 33), "weight": (700,), "bias": (5,), "scale": ()}
 PIECE = 96  # elements; the ranks' pieces of a tensor take turns, a small tensor is one rank's
@@ -73,6 +80,15 @@ class Rank:
         self.train()
         for fragment in self.fragments:
             self.ops[fragment] = self.handle.submit(fragment, self.slices(fragment), WEIGHT // self.world)
+
+    def abandon(self):
+        """Takes back what the other ranks have not submitted."""
+        states = []
+        for op in self.ops.values():
+            self.handle.abandon(op)
+            states.append(self.handle.wait(op).state)
+        self.ops.clear()
+        return states
 
     def collect(self):
         results = []

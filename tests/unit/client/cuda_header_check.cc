@@ -69,6 +69,7 @@ SAME(copy_on_device, cuMemcpyDtoDAsync);
 SAME(host_register, cuMemHostRegister);
 SAME(host_unregister, cuMemHostUnregister);
 SAME(memory_allocate, cuMemAlloc);
+SAME(memory_set, cuMemsetD8Async);
 SAME(memory_free, cuMemFree);
 SAME(granularity, cuMemGetAllocationGranularity);
 SAME(create, cuMemCreate);

@@ -373,6 +373,13 @@ Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {
   D().allocations[*pointer] = bytes;
   return 0;
 }
+Result cuMemsetD8Async(Pointer to, unsigned char value, size_t bytes, Stream stream) {
+  ENTER("cuMemsetD8Async");
+  Queue* queue = QueueOf(stream);
+  if (queue == nullptr) return kInvalid;
+  Enqueue(*queue, [=] { std::memset(Memory(to), value, bytes); });
+  return 0;
+}
 Result cuMemFree_v2(Pointer pointer) {
   ENTER("cuMemFree");
   auto found = D().allocations.find(pointer);
@@ -394,6 +401,10 @@ Result cuMemCreate(Allocation* allocation, size_t bytes, const AllocationPropert
   if (D().used_bytes + bytes > D().device_bytes) return kOutOfMemory;
   Physical physical{memfd_create("stand-in device memory", MFD_CLOEXEC), bytes};
   if (ftruncate(physical.descriptor, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
+  const std::vector<char> left(bytes, 0x7f);  // of whoever had it before
+  if (pwrite(physical.descriptor, left.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+    return kOutOfMemory;
+  }
   D().used_bytes += bytes;
   *allocation = D().next++;
   D().physical[*allocation] = physical;

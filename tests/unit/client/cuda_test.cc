@@ -137,6 +137,7 @@ TEST_CASE("a device's tensors: what is on the stream before is sent, what comes 
       // Two tensors: the offer, then a round's submission and its apply; what was sent is read back
       // where it stayed on the device.
       REQUIRE(stand_in::Count("cuMemcpyDtoHAsync") == 2 + 2 * (2 + 2));
+      REQUIRE(gateway.Values(0)[100] == 0);  // padding
       REQUIRE(gateway.Count(Type::kShare) == (way.shareable && !way.private_only ? 1u : 0u));
     }
   }

@@ -17,10 +17,9 @@ using namespace client::nccl;  // NOLINT: NCCL's types
 
 // One collective of a clique: every rank brings its call, in the same order.
 struct Collective {
-  std::atomic<int> launched{0}, given{0};  // launched and aborted change without the streams' lock
+  std::atomic<int> launched{0}, given{0};  // `launched` changes without the streams' lock
   std::vector<float> sum;
   std::vector<char> bytes;
-  std::atomic<bool> aborted{false};
 };
 struct Clique {
   int ranks = 0;
@@ -31,7 +30,7 @@ struct Rank {
   int rank = 0;
   size_t next = 0;
   float scale = 1;
-  std::vector<std::shared_ptr<Collective>> mine;
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
 };
 struct State {
   std::mutex mutex;
@@ -73,17 +72,17 @@ void Launch(Communicator communicator, void* stream, std::function<void(Collecti
   }
   std::shared_ptr<Collective> one = clique.collectives[rank.next++];
   ++one->launched;
-  rank.mine.push_back(one);
   const int ranks = clique.ranks;
+  const std::shared_ptr<std::atomic<bool>> aborted = rank.aborted;  // ends this rank's part alone
   EnqueueWhen(
-      stream, [one, ranks] { return one->launched == ranks || one->aborted; },
-      [one, give] {
-        if (!one->aborted) give(*one);
+      stream, [one, ranks, aborted] { return one->launched == ranks || *aborted; },
+      [one, give, aborted] {
+        if (!*aborted) give(*one);
       });
   EnqueueWhen(
-      stream, [one, ranks, complete] { return complete(*one, ranks) || one->aborted; },
-      [one, take] {
-        if (!one->aborted) take(*one);
+      stream, [one, ranks, complete, aborted] { return complete(*one, ranks) || *aborted; },
+      [one, take, aborted] {
+        if (!*aborted) take(*one);
       });
   Poke();
 }
@@ -160,7 +159,7 @@ Result ncclCommAbort(Communicator communicator) {
   const std::lock_guard<std::mutex> lock(S().mutex);
   Rank& rank = *S().ranks.at(communicator);
   const Result result = Enter("ncclCommAbort", rank.rank);
-  for (const std::shared_ptr<Collective>& one : rank.mine) one->aborted = true;
+  *rank.aborted = true;
   S().ranks.erase(communicator);
   Poke();
   return result;
