@@ -70,7 +70,7 @@ def play(options, link, gateways, trainers):
             plan = next(run["plan"] for run in status["runs"] if run["name"] == RUN)
             rows.append({"phase": phase, "rate_mbit": wan_link.rate_bits(rate) / 1e6, "round": index + 1,
                          "exchange_s": min(a["exchange_s"] for a in answers),
-                         "waited_s": max(a["waited_s"] for a in answers),
+                         "stalled_s": max(a["stalled_s"] for a in answers),
                          "budget_s": options.delay * options.step, "wire_bytes": answers[0]["wire_bytes"],
                          "codec_next": plan["codec"], "why": plan["now"] or plan["why"]})
             row = rows[-1]

@@ -47,7 +47,7 @@ def main():
             continue
         print(json.dumps({"exchange_s": now["exchange_s"] - before["exchange_s"],
                           "wire_bytes": now["wire_bytes"] - before["wire_bytes"],
-                          "waited_s": now["waited_s"] - before["waited_s"]}), flush=True)
+                          "stalled_s": now["stall_s"] - before["stall_s"]}), flush=True)
         before = now
         stopping = told_to_stop()
     outer.finish()
