@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kHttp2WindowBytes = 32 << 20;  // gRPC gives one connection no more
 // The kernel counts its own bookkeeping into the buffer: so much of it is data.
-constexpr double kPayloadShare = 0.7;
+constexpr double kPayloadShare = 0.5;
 constexpr uint64_t kKernelDefaultBytes = 4 << 20;
 constexpr double kHeadroom = 1.25;
 constexpr double kRoomyBytes = 8 << 20;
@@ -53,7 +53,8 @@ bool LaneCount::Look(const DirectionRate& send, absl::Duration rtt, bool paced) 
   const double in_flight = send.bytes_per_s * absl::ToDoubleSeconds(rtt);
   const double lanes = std::ceil(kHeadroom * in_flight / connection_bytes_) + 1;
   const int enough = static_cast<int>(std::min<double>(lanes, most_));
-  const double easy = std::ceil(kHeadroom * in_flight / std::min(kEasyBytes, connection_bytes_));
+  const double easy =
+      std::ceil(kHeadroom * in_flight / std::min(kEasyBytes, connection_bytes_ / 2));
   const int using_now = paced ? static_cast<int>(std::min<double>(easy, most_)) : most_;
   in_use_ = std::max(using_now, enough_before_);  // fewer when two looks agree
   enough_before_ = using_now;

@@ -16,8 +16,9 @@ namespace causeway::bench {
 namespace {
 
 constexpr char kRun[] = "bench";
-constexpr int kChunksAhead = 64;  // that wait for the line, as an encoder keeps them
-constexpr uint32_t kEchoed = 1;   // of a ping's fragment: set in the answer
+// Sent and not acknowledged, or waiting for the line: beyond what any measured path holds.
+constexpr uint64_t kAheadBytes = 48 << 20;
+constexpr uint32_t kEchoed = 1;  // of a ping's fragment: set in the answer
 constexpr absl::Duration kPingLimit = absl::Seconds(30);
 
 class LanesEnd final : public BenchEnd, private transport::TransportListener {
@@ -139,7 +140,7 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
     for (uint32_t index = 0; sending_; ++index) {
       {
         absl::MutexLock lock(&mutex_);
-        while (ahead_ >= kChunksAhead && sending_) changed_.Wait(&mutex_);
+        while (ahead_ * options_.chunk_bytes >= kAheadBytes && sending_) changed_.Wait(&mutex_);
         ++ahead_;
       }
       header.index = index;
@@ -194,7 +195,7 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
   std::vector<memory::Buffer> stalled_;  // poller thread
   absl::Mutex mutex_;
   absl::CondVar changed_;
-  int ahead_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t ahead_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t echoed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
