@@ -7,7 +7,7 @@ from trainers import Trainer, both, join_all, main
 
 CLUSTERS = ("lima", "paris", "tokyo")
 SHAPES = {"embed": (600, 1000), "block.weight": (700, 500), "block.bias": (700,)}  # four chunks
-NESTEROV = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4, fragments: 2}"
+NESTEROV = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4}"
 
 
 class Three(unittest.TestCase):
@@ -21,7 +21,7 @@ class Three(unittest.TestCase):
         sent = {}
         for route in ("direct", "owner"):
             with self.subTest(route=route), Group(CLUSTERS, route=route, algorithm=NESTEROV) as group:
-                trainers = join_all(group, shapes=SHAPES)
+                trainers = join_all(group, shapes=SHAPES, seeds=(7, 7, 7))  # no state moves
                 looks = both(trainers, "steps", count=12)
                 self.equal(looks)
                 self.assertEqual(looks[0]["participants"], 3)
@@ -31,7 +31,7 @@ class Three(unittest.TestCase):
                 self.equal(ends)
                 self.equal(ends, "values")
         # n (n-1) encodings a round without owners; 2 (n-1) with them.
-        self.assertLess(sent["owner"], 0.8 * sent["direct"])
+        self.assertLess(sent["owner"], 0.75 * sent["direct"])
 
     def test_owners_die_and_return(self):
         with Group(CLUSTERS, route="owner", algorithm="{rule: average, local_steps: 4}") as group:
