@@ -51,7 +51,10 @@ Status CheckJoined(const local::Joined& m) {
   if (!Terminated(m.rule) || !Terminated(m.codec))
     return Malformed("Joined", "text without an end");
   const uint64_t delay = m.delay_steps;
-  if (delay != local::kDelayAuto && delay >= m.local_steps && delay != 0) {
+  // A whole round is for results that replace what was trained meanwhile.
+  const bool round_late = m.apply_mode == static_cast<uint8_t>(local::ApplyMode::kReplace);
+  const uint64_t longest = round_late ? m.local_steps : m.local_steps - 1;
+  if (delay != local::kDelayAuto && delay > longest) {
     return Malformed("Joined", "the delay is not shorter than local_steps");
   }
   return Status();

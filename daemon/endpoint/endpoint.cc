@@ -161,6 +161,10 @@ void LocalEndpoint::SetOrigin(uint32_t fragment, local::Origin origin) {
   fragments_.at(fragment)->from_older = origin == local::Origin::kOlder;
 }
 
+bool LocalEndpoint::FromOlder(uint32_t fragment) const {
+  return fragments_.at(fragment)->from_older;
+}
+
 bool LocalEndpoint::open(uint32_t fragment) const { return fragments_.at(fragment)->open; }
 bool LocalEndpoint::Encoded(uint32_t fragment) const {
   return fragments_.at(fragment)->AllEncoded();

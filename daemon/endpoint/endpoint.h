@@ -94,6 +94,7 @@ class LocalEndpoint {
   // What the work in the fragment's snapshot started from: the value of the round that Begin names,
   // or the one before. Counts from the next Begin on.
   void SetOrigin(uint32_t fragment, local::Origin origin);
+  bool FromOlder(uint32_t fragment) const;
   // Opens a contribution from the fragment's snapshot. Outer rules: FAILED_PRECONDITION when the
   // value of `base_round` is not here (the trainer must rebase). `weight` is the contribution's
   // own; the residual is rescaled to it. `seed` is of stochastic rounding; it must differ per round

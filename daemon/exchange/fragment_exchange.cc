@@ -447,7 +447,17 @@ std::vector<engine::Hash64> FragmentExchange::ResultHashes(engine::RoundNumber r
 // ---------------------------------------------------------------- commit
 
 void FragmentExchange::Commit(const engine::Commit& action) {
+  // A contribution that does not count may still be encoded; where it started from the older value,
+  // that lies where the new one goes.
+  const bool waits = own_.encoding() && context_.endpoint->FromOlder(fragment_);
+  if (waits) committer_.Hold();
   committer_.Commit(action, reduction_);
+  if (waits) AllowOnceEncoded();
+}
+
+void FragmentExchange::AllowOnceEncoded() {
+  if (!own_.encoding()) return committer_.Allow();
+  tasks_.After(kMemoryRetryUs, [this] { AllowOnceEncoded(); });
 }
 
 void FragmentExchange::EndReplacing() {

@@ -109,6 +109,7 @@ class FragmentExchange {
   void SendResult(engine::ClusterId to, uint32_t index, bool again);
   void SendResults(uint32_t index);
   void AnnounceIfHeld();
+  void AllowOnceEncoded();
   void RetryReducing();
   void OnCommitted(const engine::Commit& action, const Reduction& reduction);
   void KeepResiduals(const Reduction& reduction);

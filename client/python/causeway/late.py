@@ -34,11 +34,13 @@ class LateRounds:
                     rebased[fragment] = str(problem)
             for fragment, text in rebased.items():
                 log.warning("%s", text)
-            newest = {f: self._read_newest(f) for f in fragments if f in rebased or self._ahead is None}
-            for fragment in rebased:
-                if self._ahead is not None and fragment in self._ahead:
+            newest = {fragment: self._read_newest(fragment) for fragment in rebased}
+            for fragment in fragments:
+                if fragment in rebased and self._ahead is not None and fragment in self._ahead:
                     self._ahead[fragment].restart(self._set.flat(fragment)[0])
-            return {"results": results, "rebased": {f: newest[f] for f in rebased}}
+                elif fragment not in rebased and self._ahead is None:
+                    self._read_base(fragment)
+            return {"results": results, "rebased": newest}
 
         answer = by_fragment(self._group.lead(turn, self._handle, fragments))
         self._spread(fragments)
@@ -79,7 +81,7 @@ class LateRounds:
     def _submit_ahead(self, flight, result):
         """On the leader, rule eager: this round's work, and the private value to go on from, staged."""
         fragment = flight.fragment
-        self._read_newest(fragment)
+        self._read_base(fragment)
         staged = self._set.flat(fragment)[0]
         newest, now = staged.clone(), self._set.gathered(fragment)
         if fragment not in self._ahead:

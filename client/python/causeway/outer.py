@@ -284,6 +284,12 @@ class Outer(late.LateRounds):
         self._handle.read(fragment, round, slices)
         return round
 
+    def _read_base(self, fragment):
+        """On the leader: stages the value applied last. What was submitted since may have made a newer one
+        already; where results are one round late that is for the next time."""
+        slices, hosts = self._set.staged_slices(fragment)
+        self._handle.read(fragment, self._handle.fragment(fragment).base_round, slices)
+
     def _note_rebased(self, rebased):
         """Values were written that replace the local work since the base: {fragment: round}."""
         for fragment, round in rebased.items():

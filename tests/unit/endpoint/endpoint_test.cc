@@ -41,6 +41,22 @@ TEST_CASE("a contribution is the delivered value less the snapshot") {
   CHECK(!model.endpoint->HasResidual(0));  // fp32 without error feedback keeps none
 }
 
+TEST_CASE("work may have started from the value before the base") {
+  Model model(TwoTensors(), "fp32");
+  model.Write(0, [](uint64_t i) { return Noise(3, i); });
+  model.Publish(0, 4, [](uint64_t i) { return Noise(1, i); });
+  model.endpoint->SetOrigin(0, local::Origin::kOlder);
+  CHECK(model.endpoint->Begin(0, 4, 7, 1).code() == absl::StatusCode::kFailedPrecondition);
+  model.Publish(0, 5, [](uint64_t i) { return Noise(2, i); });
+  REQUIRE(model.endpoint->Begin(0, 5, 7, 1).ok());
+  CHECK(model.Decode(0, model.EncodeAll(0))[9] == Noise(1, 9) - Noise(3, 9));
+  model.endpoint->Commit(0);
+  model.endpoint->SetOrigin(0, local::Origin::kBase);
+  REQUIRE(model.endpoint->Begin(0, 5, 7, 1).ok());
+  CHECK(model.Decode(0, model.EncodeAll(0))[9] == Noise(2, 9) - Noise(3, 9));
+  model.endpoint->Commit(0);
+}
+
 TEST_CASE("gradients are encoded as they are, whatever the values hold") {
   Model model(TwoTensors(), "fp32", /*outer=*/false);
   model.Write(0, [](uint64_t i) { return Noise(3, i); });
