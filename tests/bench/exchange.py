@@ -2,7 +2,7 @@
 
 A round's time is from the first trainer's call to the last one's return; its wire bytes are all that the
 busiest cluster's WAN device transmits meanwhile. limit_seconds is wire bytes / rate + 2 RTT, of the slowest
-cluster; model_seconds what the best shares could reach with the codec's bytes. --codec takes several, measured
+cluster; model_seconds what the best shares could reach with the codec's bytes (in a star). --codec takes several, measured
 one after the other on one link; peers in the same run: Gloo's ring all-reduce of fp32 in segments of 16 MB,
 and plain TCP connections that move the bytes of the codec before them both ways.
 """
@@ -132,13 +132,14 @@ def row(options, rates, system, codec, measured, payload):
     wire = {site: statistics.median(m[1][site] for m in measured) for site in measured[0][1]}
     rtt_s = wan_link.duration_ms(options.rtt) / 1e3
     unlimited = not all(rates.values())
-    limit = 2 * rtt_s + (0 if unlimited else max(wire[site] * 8 / rates[site] for site in wire))
+    lines = options.clusters - 1 if options.topology == "mesh" else 1  # of a site, each of this rate
+    limit = 2 * rtt_s + (0 if unlimited else max(wire[site] * 8 / rates[site] / lines for site in wire))
     made = {"system": system, "codec": codec, "clusters": options.clusters, "elements": options.elements,
             "rate_mbit": [rates[site] / 1e6 for site in wire] if len(set(rates.values())) > 1
             else rates[next(iter(wire))] / 1e6,
             "loss_percent": float(options.loss.rstrip("%")), "route": options.route if system == "causeway" else "",
             "seconds": seconds, "limit_seconds": limit,
-            "model_seconds": 0 if unlimited else best_seconds(payload, list(rates.values()), rtt_s),
+            "model_seconds": 0 if unlimited or lines > 1 else best_seconds(payload, list(rates.values()), rtt_s),
             "wire_bytes_per_cluster": round(max(wire.values())), "identical": all(m[2] for m in measured)}
     print(f"{system:9} {codec:8} {seconds:7.3f} s = {seconds / limit:5.2f} x limit {limit:.3f} s, "
           f"{made['wire_bytes_per_cluster'] / 1e6:8.2f} MB sent by a cluster, "
@@ -161,9 +162,10 @@ def run_all(options, built):
         for codec in options.codec.split(","):
             measured = causeway(options, link, built, codec)
             sent = statistics.median(sum(m[1].values()) for m in measured)
-            # By owner as all-to-all a round moves n (n-1) payloads at most; two thirds of that and less by owner.
+            # Directly a round moves n (n-1) payloads, by owner 2 (n-1).
             each = sent / options.clusters / (options.clusters - 1)
-            payload = each if options.clusters == 2 or options.route == "direct" else sent / options.clusters / 2
+            by_owner = options.clusters > 2 and options.route != "direct"
+            payload = sent / 2 / (options.clusters - 1) if by_owner else each
             rows.append(row(options, rates, "causeway", codec, measured, payload))
             if "tcp" in options.peers:
                 rows.append(row(options, rates, "tcp", codec, tcp(options, link, built, round(each)), payload))
@@ -182,7 +184,7 @@ def parse(arguments):
     parser.add_argument("--rate", default="200mbit", help="one, or one for each cluster, by commas (a star)")
     parser.add_argument("--rtt", default="100ms")
     parser.add_argument("--loss", default="0")
-    parser.add_argument("--topology", default="mesh", choices=("mesh", "star"))
+    parser.add_argument("--topology", choices=("mesh", "star"), help="default: a star from three clusters on")
     parser.add_argument("--lanes", default="auto")
     parser.add_argument("--rounds", type=int, default=5, help="after one warm-up (default 5)")
     parser.add_argument("--peers", default="gloo,tcp", help="of gloo, tcp; or none")
@@ -191,8 +193,8 @@ def parse(arguments):
     options.peers = [] if options.peers == "none" else options.peers.split(",")
     if options.clusters < 2 or options.elements < 1 or options.rounds < 1 or set(options.peers) - set(PEERS):
         parser.error("at least two clusters, one element, one round; peers are gloo and tcp")
-    if "," in options.rate:
-        options.topology = "star"
+    if "," in options.rate or options.topology is None:
+        options.topology = "star" if options.clusters > 2 or "," in options.rate else "mesh"
     return options
 
 
