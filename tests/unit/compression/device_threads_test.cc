@@ -16,8 +16,8 @@ using grid::Machine;
 TEST_CASE("kernels on real threads make the bytes of the CPU") {
   std::vector<float> values = samples::Noise(4500, 21);
   values[17] = 3e38f;
-  for (const char* text :
-       {"int8", "int4", "int8:b4096", "nf4", "fp8", "mxfp4", "sign", "sign:b2048", "bf16"}) {
+  for (const char* text : {"int8", "int4", "int8:b4096", "nf4", "fp8", "mxfp4", "sign", "sign:b32",
+                           "sign:b2048", "bf16"}) {
     const CodecSpec spec = CodecSpec::Parse(text).value();
     CAPTURE(text);
     const Source source = device_test::FullSource(values, DType::kFp32, DType::kBf16);
