@@ -53,7 +53,7 @@ TEST_CASE("the longest plan fits what the engine carries") {
   planning::Plan plan = ByOwner();
   plan.parts.clear();
   plan.codecs.clear();
-  plan.codec = Codec("topk:k10000:v4:ef:decay950:zstd");
+  plan.codec = Codec("topk:k10000:v4:ef:decay950");
   for (int id = 0; id < engine::kClustersMax; ++id) {
     names.push_back("cluster-" + std::to_string(100 + id) + std::string(50, 'x'));
     plan.parts[static_cast<engine::ClusterId>(id)] = planning::kShareParts / engine::kClustersMax;
