@@ -36,13 +36,13 @@ class Calls : public v1::Admin::Service {
     return filled.ok() ? grpc::Status::OK : ToGrpc(filled);
   }
 
-  grpc::Status ForgetRun(grpc::ServerContext*, const v1::ForgetRunRequest* request,
-                         v1::ForgetRunReply* reply) override {
+  grpc::Status ChangeRun(grpc::ServerContext*, const v1::ChangeRunRequest* request,
+                         v1::ChangeRunReply* reply) override {
     if (request->run().empty() || request->run().size() > kRunNameBytesMax) {
       return {grpc::StatusCode::INVALID_ARGUMENT,
               absl::StrCat("a run's name has 1 to ", kRunNameBytesMax, " bytes")};
     }
-    absl::StatusOr<std::string> done = provider_.ForgetRun(request->run());
+    absl::StatusOr<std::string> done = provider_.ChangeRun(*request);
     if (!done.ok()) return ToGrpc(done.status());
     reply->set_message(*std::move(done));
     return grpc::Status::OK;

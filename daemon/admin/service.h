@@ -15,6 +15,7 @@
 namespace causeway::admin {
 
 namespace v1 {
+class ChangeRunRequest;
 class StatusReply;
 }  // namespace v1
 
@@ -25,9 +26,9 @@ class StatusProvider {
   virtual ~StatusProvider() = default;
   // Unavailable: nobody answers in time.
   virtual absl::Status FillStatus(v1::StatusReply* reply) = 0;
-  // Deletes a run's state on this gateway; returns what was done, in words. NotFound names the
-  // known runs, FailedPrecondition says what still uses the run.
-  virtual absl::StatusOr<std::string> ForgetRun(const std::string& run) = 0;
+  // What an operator does to a run; returns what was done, in words. NotFound names the known runs,
+  // FailedPrecondition says why not now, InvalidArgument what is wrong with the request.
+  virtual absl::StatusOr<std::string> ChangeRun(const v1::ChangeRunRequest& request) = 0;
 };
 
 class AdminService {

@@ -49,7 +49,7 @@ class Schedule {
   }
 
  private:
-  const Limits limits_;
+  Limits limits_;
   int64_t changes_ = 0;
   std::optional<int64_t> changed_us_;
   int64_t not_before_us_ = 0;

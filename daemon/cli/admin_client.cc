@@ -100,13 +100,11 @@ absl::StatusOr<admin::v1::StatusReply> AdminClient::Status() {
   return reply;
 }
 
-absl::StatusOr<std::string> AdminClient::ForgetRun(const std::string& run) {
+absl::StatusOr<std::string> AdminClient::ChangeRun(const admin::v1::ChangeRunRequest& request) {
   grpc::ClientContext context;
   state_->Prepare(context);
-  admin::v1::ForgetRunRequest request;
-  request.set_run(run);
-  admin::v1::ForgetRunReply reply;
-  const grpc::Status status = state_->stub->ForgetRun(&context, request, &reply);
+  admin::v1::ChangeRunReply reply;
+  const grpc::Status status = state_->stub->ChangeRun(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);
   return reply.message();
 }

@@ -23,7 +23,7 @@ class AdminClient {
 
   // Unavailable or DeadlineExceeded when the daemon does not answer within kCallTimeoutMs.
   absl::StatusOr<admin::v1::StatusReply> Status();
-  absl::StatusOr<std::string> ForgetRun(const std::string& run);
+  absl::StatusOr<std::string> ChangeRun(const admin::v1::ChangeRunRequest& request);
 
  private:
   struct State;

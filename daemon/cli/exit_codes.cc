@@ -8,8 +8,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       return kOk;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kFailedPrecondition:
       return kUsage;
+    case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kUnimplemented:

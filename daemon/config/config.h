@@ -101,8 +101,15 @@ struct Run {
   Codec codec;
   Route route = Route::kAuto;
   int64_t wait_timeout_ms = 0;  // 0: a trainer waits for ever
+  int64_t grace_ms = 0;  // `stragglers: {policy: deadline}`: the least that a round waits; 0: `wait`
 
   bool operator==(const Run&) const = default;
+};
+
+// How far the outer state on disk may be behind; 0 and 0: it is not kept there.
+struct Checkpoint {
+  int64_t rounds = 20;
+  int64_t interval_ms = 60'000;
 };
 
 struct Config {
@@ -121,6 +128,7 @@ struct Config {
   int workers = 0;  // threads that encode and reduce; 0: one per core, at most 8
   Gpu gpu = Gpu::kAuto;
   int64_t memory_bytes = int64_t{4} << 30;  // the budget
+  Checkpoint checkpoint;
   std::vector<Run> runs;
   std::string metrics_listen;  // `metrics: {listen}`; empty: none
   std::string admin_socket = "/run/causeway/admin.sock";

@@ -29,6 +29,12 @@ void ReadAlgorithm(MapReader& run_reader, const std::string& path, Findings& fin
                    const std::string& own, const std::vector<std::string>& clusters,
                    Algorithm* algorithm);
 
+// How often outer state goes to disk.
+void ReadCheckpoint(MapReader& top, const Context& context, Checkpoint* checkpoint);
+// The run's `stragglers`: how long a round waits at least; 0: until everybody is there.
+void ReadStragglers(MapReader& run_reader, const std::string& path, Findings& findings,
+                    int64_t* grace_ms);
+
 // The list's items; empty where it is absent, malformed or too long (then reported).
 std::vector<const Node*> ListItems(MapReader& top, std::string_view key, size_t count_max);
 // The entry as a map, or null with an error.

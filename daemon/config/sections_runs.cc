@@ -96,6 +96,7 @@ void ReadRun(const Node& item, const std::string& path, const Context& context,
   ReadAlgorithm(reader, path, context.findings, config->cluster, run.clusters, &run.algorithm);
   ReadCodec(reader, path, context.findings, &run.codec);
   ReadRoute(reader, &run.route);
+  ReadStragglers(reader, path, context.findings, &run.grace_ms);
   config->runs.push_back(std::move(run));
 }
 

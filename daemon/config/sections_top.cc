@@ -203,6 +203,7 @@ void ReadTop(MapReader& top, const Context& context, Config* config) {
   ReadMetrics(top, context, config);
   ReadLog(top, context, config);
   ReadLimits(top, config);
+  ReadCheckpoint(top, context, &config->checkpoint);
   ReadPath(top, "state_directory", &config->state_directory);
   if (!context.options.check_files) return;
   CheckMachine(top, *config);

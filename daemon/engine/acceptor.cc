@@ -106,6 +106,7 @@ Report Acceptor::MakeReport() const {
   report.wants_join = WantsJoin();
   report.leaving = context_.leaving;
   report.stop = context_.stop_wish;
+  report.approves_rollback = context_.rollback_approved;
   report.draining = context_.Leader() && context_.draining;
   report.suspected = context_.Silent();
   if (context_.trainer.present) report.parameters = context_.trainer.parameters;

@@ -107,7 +107,7 @@ void Candidate::TryDecide() {
   const bool all = AllAlivePromised();
   if (!all && context_.now - started_ < context_.config.HeartbeatInterval()) return;
   const bool automatic = context_.config.rollback == RollbackPolicy::kAuto && all;
-  candidacy_.may_roll_back = context_.rollback_approved || automatic;
+  candidacy_.may_roll_back = context_.RollbackApproved() || automatic;
   Verdict verdict = Decide(context_.config, candidacy_);
   const bool needless_to_wait = context_.config.rollback == RollbackPolicy::kAllHere &&
                                 verdict.missing.Empty() && verdict.restorable;

@@ -28,6 +28,15 @@ bool Context::Outdated() const {
   return false;
 }
 
+bool Context::RollbackApproved() const {
+  if (rollback_approved) return true;
+  for (int id = 0; id < config.clusters; ++id) {
+    const Report* report = peers.LiveReport(static_cast<ClusterId>(id), now);
+    if (report && report->approves_rollback) return true;
+  }
+  return false;
+}
+
 ClusterSet Context::Silent() const {
   ClusterSet silent;
   for (int id = 0; id < config.clusters; ++id) {

@@ -72,6 +72,9 @@ class Context {
   // A peer speaks of a later installed epoch: this gateway was left behind.
   bool Outdated() const;
 
+  // The operator of this gateway or of one that is heard accepts that commits are undone.
+  bool RollbackApproved() const;
+
   // Clusters that this process has not heard for the peer timeout.
   ClusterSet Silent() const;
   // Of clusters that this gateway hears but that do not hear each other, those that should be left

@@ -43,7 +43,8 @@ bool Ledger::Counted(const CommitRecord& record, OpId op) const {
   return false;
 }
 
-// The kept records show that no round after `round` counted what a former life of this gateway sent.
+// The kept records show that no round after `round` counted what a former life of this gateway
+// sent.
 bool Ledger::NoneCountedSince(const Standing& standing, RoundNumber round) const {
   for (RoundNumber next = round + 1; next <= standing.committed.round; ++next) {
     const CommitRecord* record = RecordOf(standing.id, next);

@@ -53,10 +53,11 @@ struct Report {
   bool wants_join = false;  // would be a member, and is caught up or on its way
   bool fetching = false;    // a state is on its way here
   bool leaving = false;
-  std::optional<bool> stop;  // the operator's wish here, until a record fulfils it
-  bool draining = false;     // the leader asks not to begin new operations
-  ClusterSet suspected;      // not heard for peer_timeout
-  Hash256 parameters{};      // what the local trainer came with, where a fragment is `offered`
+  std::optional<bool> stop;        // the operator's wish here, until a record fulfils it
+  bool approves_rollback = false;  // the operator here does, until the next epoch
+  bool draining = false;           // the leader asks not to begin new operations
+  ClusterSet suspected;            // not heard for peer_timeout
+  Hash256 parameters{};  // what the local trainer came with, where a fragment is `offered`
   std::vector<FragmentReport> fragments;
 };
 

@@ -37,5 +37,10 @@ inline constexpr std::string_view kRoundCommitted = "round.committed";
 inline constexpr std::string_view kRoundAborted = "round.aborted";
 inline constexpr std::string_view kStateFetched = "state.fetched";
 inline constexpr std::string_view kCheckpointFailed = "state.checkpoint-failed";
+inline constexpr std::string_view kCheckpointWritten = "state.checkpoint-written";
+inline constexpr std::string_view kCheckpointLoaded = "state.checkpoint-loaded";
+inline constexpr std::string_view kCheckpointRefused = "state.checkpoint-refused";
+inline constexpr std::string_view kRunRolledBack = "run.rolled-back";
+inline constexpr std::string_view kRunOperator = "run.operator";
 
 }  // namespace causeway::observe::event

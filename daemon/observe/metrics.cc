@@ -60,6 +60,11 @@ Metrics::Metrics()
       rounds(registry_->AddCounter("rounds_total", "Rounds by how they ended for this cluster.",
                                    {"run", "result"})),
       epoch(registry_->AddGauge("epoch", "Number of the run's installed membership.", {"run"})),
+      checkpoints(registry_->AddCounter("checkpoints_total", "Checkpoints of fragments by result.",
+                                        {"run", "result"})),
+      checkpoint_timestamp_seconds(registry_->AddGauge(
+          "checkpoint_timestamp_seconds",
+          "When the newest checkpoint was written, in seconds of the Unix clock.", {"run"})),
       tls_handshakes(registry_->AddCounter("tls_handshakes_total",
                                            "TLS handshakes of gateways by result.", {"result"})),
       authorisation_denied(

@@ -93,6 +93,8 @@ class Metrics {
   Family<Histogram>& round_duration_seconds;  // {run, phase: total}
   Family<Counter>& rounds;                    // {run, result: committed|excluded}
   Family<Gauge>& epoch;                       // {run}: the epoch's counter
+  Family<Counter>& checkpoints;               // {run, result: written|failed}
+  Family<Gauge>& checkpoint_timestamp_seconds;  // {run}: when the newest one was written
   Family<Counter>& tls_handshakes;            // {result: accepted|rejected|failed}
   Family<Counter>& authorisation_denied;      // {reason: identity|run|epoch|protocol}
   Family<Counter>& screened_updates;          // {run, reason: nonfinite|norm}

@@ -222,6 +222,7 @@ absl::Status Daemon::OpenRuns() {
 
 absl::Status Daemon::OpenDoors() {
   if (absl::Status started = transport_->Start(); !started.ok()) return started;
+  for (std::unique_ptr<Run>& run : runs_) run->OnTransportStarted();
   credentials_->SetListeningPort(static_cast<uint16_t>(transport_->port()));
 
   trainers::Config trainers;

@@ -103,7 +103,7 @@ class Daemon final : private trainers::TrainerListener,
 
   // ---- admin::StatusProvider (gRPC threads)
   absl::Status FillStatus(admin::v1::StatusReply* reply) override;
-  absl::StatusOr<std::string> ForgetRun(const std::string& run) override;
+  absl::StatusOr<std::string> ChangeRun(const admin::v1::ChangeRunRequest& request) override;
 
   const config::Config config_;
   const std::string config_path_;

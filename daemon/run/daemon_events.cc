@@ -247,23 +247,23 @@ absl::Status Daemon::FillStatus(admin::v1::StatusReply* reply) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Daemon::ForgetRun(const std::string& name) {
-  auto done = std::make_shared<std::promise<absl::Status>>();  // outlives a caller that left
-  std::future<absl::Status> answer = done->get_future();
-  OnLoop([this, done, name] {
-    Run* run = FindRun(name);
+absl::StatusOr<std::string> Daemon::ChangeRun(const admin::v1::ChangeRunRequest& request) {
+  // Outlives a caller that left.
+  auto done = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
+  std::future<absl::StatusOr<std::string>> answer = done->get_future();
+  OnLoop([this, done, request] {
+    if (Run* run = FindRun(request.run())) {
+      done->set_value(run->Change(request));
+      return;
+    }
     std::vector<std::string> names;
     for (const std::unique_ptr<Run>& known : runs_) names.push_back(known->name());
-    done->set_value(run != nullptr ? run->Forget()
-                                   : absl::NotFoundError(absl::StrCat(
-                                         "no run '", name, "'; configured: ",
-                                         names.empty() ? "none" : absl::StrJoin(names, ", "))));
+    done->set_value(absl::NotFoundError(
+        absl::StrCat("no run '", request.run(), "'; configured: ",
+                     names.empty() ? "none" : absl::StrJoin(names, ", "))));
   });
   if (closing_ || answer.wait_for(kAdminWait) != std::future_status::ready) return Busy();
-  if (absl::Status status = answer.get(); !status.ok()) return status;
-  return absl::StrCat("run '", name,
-                      "' is forgotten on this gateway; do the same on its other "
-                      "clusters, or it rejoins them as one that lost its disk");
+  return answer.get();
 }
 
 }  // namespace causeway::run

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,6 +63,8 @@ struct LocalTrainer {
   bool announced = false;                  // the engine knows it
   bool digesting = false;                  // the final values' digest is being made
   std::map<uint32_t, LocalOp> ops;         // by fragment
+  // The values that it was told of, by fragment, newest last: what a base round means.
+  std::map<uint32_t, std::deque<engine::StateId>> values;
 
   template <typename Test>
   bool All(Test test) const {
@@ -78,8 +81,9 @@ struct LocalTrainer {
   }
   // Whether that session is one of its ranks'.
   bool Has(uint64_t rank_session) const {
-    return std::any_of(ranks.begin(), ranks.end(),
-                       [&](const auto& entry) { return entry.second.session == rank_session; });
+    return std::any_of(ranks.begin(), ranks.end(), [&](const auto& entry) {
+      return entry.second.session == rank_session;
+    });
   }
 };
 

@@ -7,6 +7,7 @@
 #define CAUSEWAY_DAEMON_RUN_MESSAGE_CODEC_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/engine/message.h"
@@ -30,6 +31,26 @@ absl::StatusOr<engine::Envelope> DecodeEnvelope(const Roster& roster,
 wan::v1::Durable EncodeDurable(const Roster& roster, const engine::Durable& durable);
 absl::StatusOr<engine::Durable> DecodeDurable(const Roster& roster,
                                               const wan::v1::Durable& durable);
+
+// What a fragment's checkpoint says of itself.
+struct CheckpointHeader {
+  std::string run;
+  std::string cluster;  // whose residual it is
+  engine::Hash256 schema{};
+  engine::Hash256 algorithm{};
+  engine::FragmentId fragment = 0;
+  engine::StateId state;
+  engine::Hash256 state_hash{};  // of values, momentum and rule words
+  std::vector<engine::CommitRecord> records;
+  std::vector<uint64_t> residual_weights;  // by chunk; none: there is no residual
+  std::vector<engine::Hash64> rule_words;  // outer/outer_state.h
+};
+inline constexpr int kCheckpointChunksMax = 1 << 24;
+inline constexpr int kCheckpointWordsMax = 64;
+
+wan::v1::Checkpoint EncodeCheckpoint(const Roster& roster, const CheckpointHeader& header);
+absl::StatusOr<CheckpointHeader> DecodeCheckpoint(const Roster& roster,
+                                                  const wan::v1::Checkpoint& message);
 
 wan::v1::Epoch EncodeEpoch(const Roster& roster, const engine::Epoch& epoch);
 absl::StatusOr<engine::Epoch> DecodeEpoch(const Roster& roster, const wan::v1::Epoch& epoch);

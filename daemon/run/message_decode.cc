@@ -155,6 +155,7 @@ class Decoder {
     out.active = in.active();
     out.wants_join = in.wants_join();
     out.leaving = in.leaving();
+    out.approves_rollback = in.approves_rollback();
     if (in.operator_wish() > kWishGoOn) Fail("report.operator_wish: not known");
     if (in.operator_wish() != 0) out.stop = in.operator_wish() == kWishStop;
     out.draining = in.draining();
@@ -165,6 +166,29 @@ class Decoder {
       for (const w::FragmentReport& f : in.fragments()) {
         out.fragments.push_back(FragmentReportOf(f));
       }
+    }
+    return out;
+  }
+
+  CheckpointHeader CheckpointOf(const w::Checkpoint& in) {
+    CheckpointHeader out;
+    out.run = in.run();
+    out.cluster = in.cluster();
+    out.schema = Hash("schema", in.schema());
+    out.algorithm = Hash("algorithm", in.algorithm());
+    out.fragment = Fragment(in.fragment());
+    out.state = State(in.state());
+    out.state_hash = Hash("state_hash", in.state_hash());
+    if (Bounded("records", in.records_size(), e::kCommitRecordsKept)) {
+      for (const w::CommitRecord& record : in.records()) {
+        out.records.push_back(CommitRecordOf(record));
+      }
+    }
+    if (Bounded("residual_weights", in.residual_weights_size(), kCheckpointChunksMax)) {
+      out.residual_weights.assign(in.residual_weights().begin(), in.residual_weights().end());
+    }
+    if (Bounded("rule_words", in.rule_words_size(), kCheckpointWordsMax)) {
+      out.rule_words.assign(in.rule_words().begin(), in.rule_words().end());
     }
     return out;
   }
@@ -295,6 +319,14 @@ absl::StatusOr<engine::Durable> DecodeDurable(const Roster& roster,
   out.promised = decoder.Epoch(durable.promised());
   if (durable.has_accepted()) out.accepted = decoder.RecordOf(durable.accepted());
   out.founding = durable.founding();
+  if (!decoder.status().ok()) return decoder.status();
+  return out;
+}
+
+absl::StatusOr<CheckpointHeader> DecodeCheckpoint(const Roster& roster,
+                                                  const wan::v1::Checkpoint& message) {
+  Decoder decoder(roster);
+  CheckpointHeader out = decoder.CheckpointOf(message);
   if (!decoder.status().ok()) return decoder.status();
   return out;
 }

@@ -86,6 +86,7 @@ class Encoder {
     out->set_active(in.active);
     out->set_wants_join(in.wants_join);
     out->set_leaving(in.leaving);
+    out->set_approves_rollback(in.approves_rollback);
     if (in.stop) out->set_operator_wish(*in.stop ? kWishStop : kWishGoOn);
     out->set_draining(in.draining);
     out->set_fetching(in.fetching);
@@ -219,6 +220,25 @@ wan::v1::Durable EncodeDurable(const Roster& roster, const engine::Durable& dura
   encoder.Epoch(durable.promised, out.mutable_promised());
   if (durable.accepted) encoder.RecordOf(*durable.accepted, out.mutable_accepted());
   out.set_founding(durable.founding);
+  return out;
+}
+
+wan::v1::Checkpoint EncodeCheckpoint(const Roster& roster, const CheckpointHeader& header) {
+  const Encoder encoder(roster);
+  w::Checkpoint out;
+  out.set_run(header.run);
+  out.set_cluster(header.cluster);
+  out.set_schema(Encoder::Hash(header.schema));
+  out.set_algorithm(Encoder::Hash(header.algorithm));
+  out.set_fragment(header.fragment);
+  Encoder::State(header.state, out.mutable_state());
+  out.set_state_hash(Encoder::Hash(header.state_hash));
+  for (const e::CommitRecord& record : header.records) {
+    encoder.CommitRecordOf(record, out.add_records());
+  }
+  out.mutable_residual_weights()->Add(header.residual_weights.begin(),
+                                      header.residual_weights.end());
+  out.mutable_rule_words()->Add(header.rule_words.begin(), header.rule_words.end());
   return out;
 }
 

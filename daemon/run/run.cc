@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Create(const Surroundings& around,
   auto run = std::unique_ptr<Run>(new Run(around, config));
   absl::StatusOr<engine::Durable> durable = run->file_.Read();
   if (!durable.ok()) return durable.status();
-  run->StartEngine(*std::move(durable));
+  std::vector<engine::HeldFragment> held = run->Restore(*durable);
+  run->StartEngine(*std::move(durable), std::move(held));
   return run;
 }
 
@@ -39,6 +40,8 @@ Run::Run(const Surroundings& around, const config::Run& config)
       self_(roster_.Find(around.config->cluster).value()),
       algorithm_digest_(AlgorithmDigest(config)),
       file_(around.config->state_directory, config.name, roster_),
+      checkpoints_(around, config.name, roster_, algorithm_digest_,
+                   [this](engine::FragmentId fragment) { return engine_->Records(fragment); }),
       network_(config.name, roster_, self_, around.transport),
       planning_(config_, roster_),
       engine_incarnation_(around.incarnation) {}
@@ -46,10 +49,11 @@ Run::Run(const Surroundings& around, const config::Run& config)
 Run::~Run() {
   around_.loop->Cancel(timer_);
   around_.loop->Cancel(persist_timer_);
-  around_.loop->Cancel(detail_timer_);
+  around_.loop->Cancel(refusal_timer_);
+  around_.loop->Cancel(fatal_timer_);
 }
 
-void Run::StartEngine(engine::Durable durable) {
+void Run::StartEngine(engine::Durable durable, std::vector<engine::HeldFragment> held) {
   engine::Config config;
   config.clusters = roster_.size();
   config.self = self_;
@@ -58,24 +62,55 @@ void Run::StartEngine(engine::Durable durable) {
   if (!config_.primary.empty()) config.electorate.primary = roster_.Find(config_.primary);
   config.seed_cluster = roster_.Find(config_.seed).value_or(0);
   config.peer_timeout = around_.config->peer_timeout_ms * 1000;
+  config.rollback = engine::RollbackPolicy::kAllHere;
+  if (config_.grace_ms > 0) {
+    config.straggler = engine::StragglerPolicy::kDeadline;
+    config.deadline_grace = config_.grace_ms * 1000;
+  }
   config.hash = [](std::span<const uint8_t> bytes) {
     return digest::Sha256({bytes.data(), bytes.size()});
   };
-  residual_lost_ = durable.accepted.has_value() && CodecOf(config_.codec).error_feedback;
+  residual_lost_ = durable.accepted.has_value() && CodecOf(config_.codec).error_feedback &&
+                   !checkpoints_.residuals_restored();
   if (residual_lost_) {
     around_.log->Warning(event::kRunResidualLost, {{"run", name()}},
                          "restarted: what encoding lost so far begins again at zero");
   }
   engine_ = std::make_unique<engine::Engine>(config, std::move(durable), engine_incarnation_);
-  Drive(engine::Start{});
+  Drive(engine::Start{std::move(held)});
   for (int id = 0; id < roster_.size(); ++id) {
     const auto peer = static_cast<engine::ClusterId>(id);
     if (peer != self_ && network_.connected(peer)) Drive(engine::PeerConnected{peer});
   }
 }
 
+// What the disk holds of the run's outer state becomes its value here, so that this gateway can go on
+// from it, or give it to others, before a trainer has come.
+std::vector<engine::HeldFragment> Run::Restore(const engine::Durable& durable) {
+  if (!durable.accepted) {
+    checkpoints_.SetAside();
+    return {};
+  }
+  std::optional<schema::Schema> schema = checkpoints_.ReadSchema(*durable.accepted);
+  if (!schema) return {};
+  const absl::Status built = BuildData(std::make_shared<const schema::Schema>(*std::move(schema)));
+  if (!built.ok()) {
+    around_.log->Error(event::kCheckpointRefused, {{"run", name()}}, std::string(built.message()));
+    return {};
+  }
+  std::vector<engine::HeldFragment> held =
+      checkpoints_.Load(*durable.accepted, {schema_, endpoint_, outer_, exchange_.get()});
+  for (const engine::HeldFragment& fragment : held) adopted_.at(fragment.fragment) = true;
+  return held;
+}
+
+void Run::OnTransportStarted() {
+  if (exchange_) network_.SetWindow(WindowBytes());
+}
+
 // After forgetting: everything anew, as a process that has just started.
 void Run::Reset() {
+  checkpoints_.Detach();
   engine_.reset();
   events_.clear();
   exchange_.reset();
@@ -92,15 +127,16 @@ void Run::Reset() {
   fetches_.clear();
   planning_.Reset();
   network_.SetWindow(0);
-  around_.loop->Cancel(detail_timer_);
-  detail_timer_ = 0;
+  around_.loop->Cancel(refusal_timer_);
+  around_.loop->Cancel(fatal_timer_);
+  refusal_timer_ = fatal_timer_ = 0;
   ++engine_incarnation_;
   absl::StatusOr<engine::Durable> durable = file_.Read();
   if (!durable.ok()) {
     failure_ = std::string(durable.status().message());
     return;
   }
-  StartEngine(*std::move(durable));
+  StartEngine(*std::move(durable), {});
 }
 
 void Run::Drive(const engine::Event& event) {
@@ -196,10 +232,18 @@ void Run::Do(const engine::FetchState& action) {
 // A gateway that has restarted knows nothing of the tensors until its trainer joins. A state that
 // has passed by then is refused by its donor, and the engine asks for a newer one.
 void Run::StartFetches() {
-  if (!exchange_) return;
+  if (!exchange_ || !FetchesFit()) return;
   for (const auto& [fragment, action] : std::exchange(fetches_, {})) {
     if (fragment < exchange_->size()) Fetch(action);
   }
+}
+
+// The local trainer's tensors are the run's, as far as this gateway knows: else what is fetched
+// would not fit.
+bool Run::FetchesFit() const {
+  if (refused_) return false;
+  const std::optional<engine::Record> record = engine_->Snapshot().record;
+  return !record || record->schema == schema_->digest();
 }
 
 void Run::Fetch(const engine::FetchState& action) {
@@ -215,17 +259,24 @@ void Run::Fetch(const engine::FetchState& action) {
 // A donor answers the joiner's request from the state it holds then (exchange/state_transfer.h).
 void Run::Do(const engine::ServeState&) {}
 
-void Run::Do(const engine::AdoptState& action) { exchange_->state(action.fragment).Adopt(action); }
+void Run::Do(const engine::AdoptState& action) {
+  exchange_->state(action.fragment).Adopt(action);
+  if (!action.forward && !action.from_trainer && CodecOf(config_.codec).error_feedback) {
+    residual_lost_ = true;
+  }
+}
 
+// The value that the new lineage begins with is here, or a fetch brings it. Trainers that stand on
+// what was undone are told to take the run's value (REBASE).
 void Run::Do(const engine::RolledBack& action) {
-  engine::Fatal fatal;
-  fatal.kind = engine::FatalKind::kProtocol;
-  fatal.fragment = action.fragment;
-  fatal.round = action.to.round;
-  fatal.cluster = self_;
-  fatal.detail = absl::StrCat("the members agreed to undo the commits after round ",
-                              action.to.round, "; restart this gateway to rejoin there");
-  Do(fatal);
+  around_.log->Warning(event::kRunRolledBack,
+                       {{"run", name()},
+                        {"fragment", action.fragment},
+                        {"from", engine::ToString(action.from)},
+                        {"to", engine::ToString(action.to)}},
+                       "the members agreed to go on from an earlier round");
+  residual_lost_ = residual_lost_ || CodecOf(config_.codec).error_feedback;
+  if (action.holds && exchange_) exchange_->state(action.fragment).Relabel(action.to);
 }
 
 void Run::Do(const engine::OpChanged& action) {
@@ -247,8 +298,12 @@ void Run::Do(const engine::OpChanged& action) {
                                                            : local::State::kExcluded;
       Deliver(action.fragment);
       return;
-    case engine::OpState::kFailed:
     case engine::OpState::kRebase:
+      op.decided = action;
+      op.end = local::State::kFailed;
+      Deliver(action.fragment);
+      return;
+    case engine::OpState::kFailed:
       op.end = local::State::kFailed;
       Report(op, local::State::kFailed, &action);
       trainer_->ops.erase(it);  // its snapshot is free
@@ -280,9 +335,18 @@ void Run::Do(const engine::Fenced& action) {
 }
 
 void Run::Do(const engine::RollbackNeeded& action) {
-  stall_reason_ = absl::StrCat("every holder of the newest commits is gone; waiting for ",
-                               Awaited(action.missing), "; `causeway run forget ", name(),
-                               "` on every gateway begins anew from the seed's trainer");
+  if (action.restorable) {
+    stall_reason_ = absl::StrCat("whoever knew the newest rounds has restarted without them; ",
+                                 Awaited(action.missing), " may still hold them: bring it back, or `",
+                                 "causeway run rollback ", name(), " --approve` to go on without");
+  } else {
+    const std::string away = action.missing.Empty()
+                                 ? ""
+                                 : absl::StrCat("; waiting for ", Awaited(action.missing));
+    stall_reason_ = absl::StrCat("no gateway that is here holds the run's values any more", away,
+                                 "; `causeway run forget ", name(),
+                                 "` on every gateway begins anew from the seed's trainer");
+  }
   around_.log->Error(event::kRunStalled, {{"run", name()}, {"missing", Awaited(action.missing)}},
                      stall_reason_);
 }
@@ -311,6 +375,7 @@ void Run::OnAdopted(engine::FragmentId fragment, const engine::StateId& state) {
                     "the fragment's outer state is here");
   Deliver(fragment);
   MaybeReady();
+  checkpoints_.OnChange(fragment);
 }
 
 void Run::OnCommitted(const exchange::CommitReport& report) {
@@ -338,10 +403,12 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
                      {{"run", name()},
                       {"fragment", record.fragment},
                       {"round", record.state.round},
+                      {"state", engine::ToString(record.state)},
                       {"contributors", record.contributors.size()}},
                      excluded ? "committed without this cluster" : "committed");
   Deliver(record.fragment);
   MaybeReady();
+  checkpoints_.OnChange(record.fragment);
   planning_.OnCommitted(record.state.round, exchange_s);
   TellLeader();
 }
@@ -369,22 +436,11 @@ void Run::OnNote(const std::string& text) {
 
 // ---------------------------------------------------------------- operators
 
-bool Run::Drained() const {
-  return !trainer_ || std::none_of(trainer_->ops.begin(), trainer_->ops.end(),
-                                   [](const auto& entry) { return !entry.second.reported; });
-}
-
-absl::Status Run::Forget() {
-  if (trainer_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "run '", name(), "' has a trainer attached; end it first, then forget the run"));
-  }
-  if (absl::Status removed = file_.Remove(); !removed.ok()) return removed;
-  Reset();
-  rounds_committed_ = rounds_excluded_ = 0;
-  finished_ = false;
-  around_.log->Info(event::kRunForgotten, {{"run", name()}}, "state removed");
-  return absl::OkStatus();
+bool Run::Drained() {
+  const bool open =
+      trainer_ && std::any_of(trainer_->ops.begin(), trainer_->ops.end(),
+                              [](const auto& entry) { return !entry.second.reported; });
+  return !open && checkpoints_.Flush();
 }
 
 std::string Run::Awaited(engine::ClusterSet clusters) const {

@@ -21,6 +21,7 @@
 #include "daemon/config/config.h"
 #include "daemon/engine/engine.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/run/checkpoints.h"
 #include "daemon/run/durable_file.h"
 #include "daemon/run/local_trainer.h"
 #include "daemon/run/network.h"
@@ -31,6 +32,7 @@
 
 namespace causeway::admin::v1 {
 class PlanStatus;
+class ChangeRunRequest;
 class RunStatus;
 }  // namespace causeway::admin::v1
 
@@ -70,19 +72,22 @@ class Run final : private exchange::ExchangeListener {
                    const absl::Status& status);
   void OnProgress(const std::string& cluster);
 
+  // The transport runs from now on: peers may send what the restored data has room for.
+  void OnTransportStarted();
   void Tick();  // about once a second
 
   // ---- operators
   void FillStatus(admin::v1::RunStatus* out) const;
-  // FailedPrecondition while a trainer is attached.
-  absl::Status Forget();
-  // No new operations from now on; true once none is open.
+  // What was done, in words (run_operators.cc).
+  absl::StatusOr<std::string> Change(const admin::v1::ChangeRunRequest& request);
+  // No new operations from now on; true once none is open and what is committed is on disk.
   void BeginDrain() { draining_ = true; }
-  bool Drained() const;
+  bool Drained();
 
  private:
   Run(const Surroundings& around, const config::Run& config);
-  void StartEngine(engine::Durable durable);
+  void StartEngine(engine::Durable durable, std::vector<engine::HeldFragment> held);
+  std::vector<engine::HeldFragment> Restore(const engine::Durable& durable);
   void Reset();
 
   // ---- engine
@@ -126,6 +131,7 @@ class Run final : private exchange::ExchangeListener {
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
   void StartFetches();
   void Fetch(const engine::FetchState& action);
+  bool FetchesFit() const;
   std::optional<trainers::Problem> CheckJoin(const trainers::JoinRequest& request,
                                              const schema::Schema& schema) const;
   trainers::Terms TermsOf() const;
@@ -155,6 +161,11 @@ class Run final : private exchange::ExchangeListener {
   void Fail(const std::string& text, local::Code code, engine::ClusterId cluster,
             const std::string& tensor);
 
+  // ---- operators (run_operators.cc)
+  absl::StatusOr<std::string> Forget();
+  absl::StatusOr<std::string> ChangeVoters(const admin::v1::ChangeRunRequest& request);
+  absl::Status CheckFounded() const;
+
   // ---- operations
   // Calls visit(session, rank's number, rank) for each rank whose session is there.
   template <typename Visit>
@@ -175,6 +186,7 @@ class Run final : private exchange::ExchangeListener {
   void EndRebased(const LocalOp& op, std::string text);
   void MakeDigest();
   void HandOver(uint32_t fragment);
+  void StandsOn(engine::FragmentId fragment, const engine::StateId& state);
   void Deliver(engine::FragmentId fragment);
   // To every rank that has submitted its part.
   void Report(const LocalOp& op, local::State state, const engine::OpChanged* change);
@@ -188,6 +200,7 @@ class Run final : private exchange::ExchangeListener {
   const engine::ClusterId self_;
   const engine::Hash256 algorithm_digest_;
   DurableFile file_;
+  Checkpoints checkpoints_;
   RunNetwork network_;
   RunPlanning planning_;
   engine::Incarnation engine_incarnation_;
@@ -219,7 +232,8 @@ class Run final : private exchange::ExchangeListener {
   // A run that cannot go on.
   std::optional<engine::Fatal> fatal_;
   std::string failure_;
-  loop::TimerId detail_timer_ = 0;
+  loop::TimerId refusal_timer_ = 0;  // until a refusal goes without its detail
+  loop::TimerId fatal_timer_ = 0;    // likewise a difference of results
 
   bool draining_ = false;
   bool residual_lost_ = false;

@@ -38,9 +38,9 @@ void Run::Do(const engine::JoinRefused& action) {
     OnSchemaDetail(action.cluster, known);
     if (!refused_) return;
   }
-  around_.loop->Cancel(detail_timer_);
-  detail_timer_ = around_.loop->After(kDetailTimeoutUs, [this] {
-    detail_timer_ = 0;
+  around_.loop->Cancel(refusal_timer_);
+  refusal_timer_ = around_.loop->After(kDetailTimeoutUs, [this] {
+    refusal_timer_ = 0;
     if (refused_)
       RefuseTrainer("which part differs is not known: the other gateway sent no detail");
   });
@@ -84,8 +84,8 @@ void Run::OnSchemaDetail(engine::ClusterId from, const wan::v1::SchemaDetail& de
 void Run::RefuseTrainer(const std::string& difference) {
   const engine::JoinRefused refused = *std::exchange(refused_, std::nullopt);
   details_.erase(refused.cluster);
-  around_.loop->Cancel(detail_timer_);
-  detail_timer_ = 0;
+  around_.loop->Cancel(refusal_timer_);
+  refusal_timer_ = 0;
   const bool schema = refused.kind == engine::FatalKind::kSchema;
   trainers::Problem problem;
   problem.code = schema ? local::Code::kSchema : local::Code::kAlgorithm;
@@ -118,9 +118,9 @@ void Run::Do(const engine::Fatal& action) {
     detail->add_chunk_hashes(hash);
   }
   network_.Send(action.cluster, std::move(message));
-  around_.loop->Cancel(detail_timer_);
-  detail_timer_ = around_.loop->After(kDetailTimeoutUs, [this, what] {
-    detail_timer_ = 0;
+  around_.loop->Cancel(fatal_timer_);
+  fatal_timer_ = around_.loop->After(kDetailTimeoutUs, [this, what] {
+    fatal_timer_ = 0;
     if (failure_.empty()) Fail(what, local::Code::kHashMismatch, fatal_->cluster, "");
   });
 }
@@ -148,8 +148,8 @@ void Run::OnHashDetail(engine::ClusterId from, const wan::v1::HashDetail& detail
 
 void Run::Fail(const std::string& text, local::Code code, engine::ClusterId cluster,
                const std::string& tensor) {
-  around_.loop->Cancel(detail_timer_);
-  detail_timer_ = 0;
+  around_.loop->Cancel(fatal_timer_);
+  fatal_timer_ = 0;
   failure_ = text;
   around_.log->Error(event::kRunFailed, {{"run", name()}, {"peer", roster_.Name(cluster)}}, text);
   trainers::Problem problem;

@@ -36,8 +36,9 @@ std::optional<trainers::Problem> Run::OnHello(trainers::Session& session) {
                                 " on this cluster; this one says world ", session.world()));
   }
   if (trainer_ && trainer_->ranks.count(session.rank()) != 0) {
-    return Refusal(local::Code::kIdentityTaken, absl::StrCat("run '", name(), "' already has rank ",
-                                                             session.rank(), " of this cluster"));
+    return Refusal(local::Code::kIdentityTaken,
+                   absl::StrCat("run '", name(), "' already has rank ", session.rank(),
+                                " of this cluster"));
   }
   if (!trainer_) {
     trainer_.emplace();
@@ -127,6 +128,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   if (!account.ok()) return account.status();
   // A former schema's memory goes first; until there is another, peers may send nothing.
   if (exchange_) network_.SetWindow(0);
+  checkpoints_.Detach();
   exchange_.reset();
   reserve_.reset();
   endpoint_.reset();
@@ -185,9 +187,11 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   context.port = &network_;
   context.listener = this;
   exchange_ = std::make_unique<exchange::Exchange>(context);
-  if (const std::optional<engine::Record> record = engine_->Snapshot().record) {
-    exchange_->OnEpoch(*record);
+  if (engine_) {
+    const std::optional<engine::Record> record = engine_->Snapshot().record;
+    if (record) exchange_->OnEpoch(*record);
   }
+  checkpoints_.Attach({schema_, endpoint_, outer_, exchange_.get()});
   network_.SetWindow(WindowBytes());
   return absl::OkStatus();
 }
@@ -200,8 +204,8 @@ uint64_t Run::WindowBytes() const {
     for (uint32_t c = 0; c < layout_->fragments()[f].chunks; ++c) {
       size_t largest = 0;
       for (const compression::CodecSpec& codec : planning_.codecs()) {
-        largest =
-            std::max(largest, compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
+        largest = std::max(largest,
+                           compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
       }
       round += largest;
     }
@@ -270,8 +274,8 @@ void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::str
 // The others of its ranks cannot go on without one: its part of the model is gone.
 void Run::EndTrainer(const trainers::Session& gone, bool left) {
   const LocalTrainer ended = *std::exchange(trainer_, std::nullopt);
-  finished_ = left;
   planning_.OnTrainerGone();
+  finished_ = left;
   if (refused_ && refused_->session == ended.session) refused_.reset();
   around_.metrics->trainers_attached.With({name()}).Set(0);
   trainers::Problem problem = Refusal(
@@ -286,8 +290,7 @@ void Run::EndTrainer(const trainers::Session& gone, bool left) {
 }
 
 void Run::RefuseAll(const trainers::Problem& problem) {
-  ForEachRank(
-      [&](trainers::Session& session, uint32_t, LocalRank&) { session.SendError(0, problem); });
+  ForEachRank([&](trainers::Session& session, uint32_t, LocalRank&) { session.SendError(0, problem); });
 }
 
 }  // namespace causeway::run

@@ -72,9 +72,10 @@ bool Run::WholeSlices() {
     if (!missing) continue;
     const uint32_t tensor = *layout_->TensorAt(f, *missing);
     trainers::Problem problem = Refusal(
-        local::Code::kSchema, absl::StrCat("no rank of this cluster provides element ",
-                                           *missing - layout_->placements()[tensor].first_element,
-                                           " of tensor '", schema_->tensors()[tensor].name, "'"));
+        local::Code::kSchema,
+        absl::StrCat("no rank of this cluster provides element ",
+                     *missing - layout_->placements()[tensor].first_element, " of tensor '",
+                     schema_->tensors()[tensor].name, "'"));
     problem.tensor = schema_->tensors()[tensor].name;
     RefuseAll(problem);
     return false;
@@ -130,12 +131,11 @@ void Run::AnnounceTrainer(const engine::Hash256& parameters) {
 // The trainer may begin once this gateway is a member and every fragment's value is here, as new as
 // the membership says.
 void Run::MaybeReady() {
-  if (!trainer_ || !trainer_->announced || trainer_->Ready() || checking_ready_ || !exchange_)
-    return;
+  if (!trainer_ || !trainer_->announced || trainer_->Ready() || checking_ready_ || !exchange_) return;
   if (std::find(adopted_.begin(), adopted_.end(), false) != adopted_.end()) return;
   if (Committing()) return;
   const engine::Status status = engine_->Snapshot();
-  if (status.phase != engine::Phase::kActive) return;
+  if (status.phase != engine::Phase::kActive && status.phase != engine::Phase::kHalted) return;
   const std::vector<int64_t> rounds = CommittedRounds();
   // A new epoch may have committed a round with what this cluster sent before its gateway
   // restarted. Only who holds the epoch's base can say what became of an operation; "unknown" would
@@ -182,10 +182,15 @@ void Run::SendReady(bool matches, const std::vector<int64_t>& rounds) {
   const engine::Status status = engine_->Snapshot();
   const uint32_t members =
       status.record ? static_cast<uint32_t>(status.record->members.Count()) : 1;
+  const bool begins = !trainer_->Ready();
   ForEachRank([&](trainers::Session& session, uint32_t, LocalRank& rank) {
     if (std::exchange(rank.ready, true)) return;
     session.SendReady(0, matches ? local::Start::kMatch : local::Start::kReplace, members, rounds);
   });
+  for (engine::FragmentId f = 0; begins && f < exchange_->size(); ++f) {
+    StandsOn(f, exchange_->state(f).committed());
+    Drive(engine::TrainerApplied{f, rounds[f]});
+  }
 }
 
 }  // namespace causeway::run

@@ -37,20 +37,26 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
   out->set_wire_bytes_sent(network_.chunk_bytes_sent());
   out->set_wire_bytes_received(chunk_bytes_received_);
   out->set_residual_lost(residual_lost_);
+  checkpoints_.FillStatus(out->mutable_checkpoint());
   if (!engine_ || !failure_.empty()) {
     out->set_state("failed");
     out->set_detail(failure_);
     return;
   }
   const engine::Status status = engine_->Snapshot();
-  out->set_state(!trainer_ ? (finished_ ? "finished" : "waiting-for-trainers")
-                           : StateOf(status.phase));
+  const bool halted = status.phase == engine::Phase::kHalted;
+  out->set_state(!trainer_ && !halted ? (finished_ ? "finished" : "waiting-for-trainers")
+                                      : StateOf(status.phase));
   out->set_detail(stall_reason_.empty() ? status.reason : stall_reason_);
   if (status.record) {
     out->set_epoch(engine::ToString(status.record->epoch));
     for (const std::string& member : roster_.Names(status.record->members)) {
       out->add_members(member);
     }
+    for (const std::string& voter : roster_.Names(status.record->electorate.voters)) {
+      out->add_voters(voter);
+    }
+    out->set_leader(roster_.Name(status.record->leader));
   }
   for (const std::string& cluster : roster_.Names(status.awaited)) out->add_awaited(cluster);
   FillPlan(out->mutable_plan());

@@ -14,6 +14,8 @@ namespace {
 
 namespace event = observe::event;
 
+constexpr size_t kValuesKnownMax = 4;  // of a fragment, by the trainer
+
 trainers::Problem Retry(local::Code code, std::string text) {
   trainers::Problem out;
   out.code = code;
@@ -32,12 +34,13 @@ std::optional<trainers::Problem> Run::CheckSubmit(const trainers::Session& sessi
   if (!trainer_->ranks.at(session.rank()).ready) {
     return Retry(local::Code::kNotReady, "the run is not ready; wait for Ready");
   }
-  if (trainer_->world > 1 && request.op != local::OpNumber(request.fragment, request.base_round)) {
+  if (trainer_->world > 1 &&
+      request.op != local::OpNumber(request.fragment, request.base_round)) {
     trainers::Problem problem;
     problem.code = local::Code::kProtocol;
-    problem.text =
-        absl::StrCat("op ", request.op, " is not the number that the ranks of a cluster ",
-                     "give to fragment ", request.fragment, " on round ", request.base_round);
+    problem.text = absl::StrCat("op ", request.op, " is not the number that the ranks of a cluster ",
+                                "give to fragment ", request.fragment, " on round ",
+                                request.base_round);
     return problem;
   }
   auto known = trainer_->ops.find(request.fragment);
@@ -165,11 +168,22 @@ void Run::HandOver(uint32_t fragment) {
   }
   engine::Submit submit;
   submit.fragment = op.fragment;
+  // The same number may name another value after a rollback.
   submit.base.lineage = exchange_->state(op.fragment).committed().lineage;
   submit.base.round = op.base_round;
+  for (const engine::StateId& value : trainer_->values[op.fragment]) {
+    if (value.round == op.base_round) submit.base = value;
+  }
   submit.weight = CountedWeight(config_.algorithm, op.weight);
   submit.op = op.id();
   Drive(submit);
+}
+
+// The trainer knows this value from now on, as that of its round.
+void Run::StandsOn(engine::FragmentId fragment, const engine::StateId& state) {
+  std::deque<engine::StateId>& values = trainer_->values[fragment];
+  values.push_back(state);
+  if (values.size() > kValuesKnownMax) values.pop_front();
 }
 
 // Tells the end of an operation once the value that it led to is readable.
@@ -177,11 +191,23 @@ void Run::Deliver(engine::FragmentId fragment) {
   if (!trainer_) return;
   auto it = trainer_->ops.find(fragment);
   if (it == trainer_->ops.end() || !it->second.decided || it->second.reported) return;
-  const bool readable = !exchange_->rounds(fragment).committing() &&
-                        exchange_->state(fragment).committed().round >= it->second.decided->round;
-  if (!readable) return;
-  it->second.reported = true;
-  Report(it->second, it->second.end, &*it->second.decided);
+  LocalOp& op = it->second;
+  const engine::StateId& committed = exchange_->state(fragment).committed();
+  if (exchange_->rounds(fragment).committing() || committed.round < op.decided->round) return;
+  // After a rollback the value here may still be the one that was undone.
+  const engine::Lineage lineage = engine_->Snapshot().fragments.at(fragment).committed.lineage;
+  if (committed.lineage != lineage) return;
+  // What was trained since is carried over from its base, which a fetched value may have replaced.
+  const bool based = !HasOuterRule(config_) || endpoint_->Holds(fragment, op.base_round);
+  if (op.end == local::State::kExcluded && !based) {
+    op.decided->state = engine::OpState::kRebase;
+    op.end = local::State::kFailed;
+  }
+  op.reported = true;
+  if (op.decided->state == engine::OpState::kRebase) op.decided->round = committed.round;
+  StandsOn(fragment, committed);
+  Report(op, op.end, &*op.decided);
+  if (op.end == local::State::kFailed) trainer_->ops.erase(it);  // its snapshot is free
 }
 
 trainers::OpReport Run::ReportOf(const LocalOp& op, local::State state,
@@ -220,9 +246,14 @@ void Run::Report(const LocalOp& op, local::State state, const engine::OpChanged*
 void Run::OnApplied(trainers::Session& session, const trainers::AppliedRequest& request) {
   planning_.OnApplied(session.rank(), request.computing_us);
   auto it = trainer_->ops.find(request.fragment);
-  if (it == trainer_->ops.end() || !it->second.reported) return;
-  it->second.applied.insert(session.rank());
-  if (it->second.applied.size() == trainer_->world) trainer_->ops.erase(it);
+  if (it != trainer_->ops.end() && it->second.reported) {
+    it->second.applied.insert(session.rank());
+    if (it->second.applied.size() < trainer_->world) return;
+    trainer_->ops.erase(it);
+  } else if (trainer_->world > 1) {
+    return;  // of several ranks the slowest counts: it is told by its operation
+  }
+  Drive(engine::TrainerApplied{request.fragment, request.round});
 }
 
 // An operation that the engine has cannot be taken back, since its bytes may have left: it is answered

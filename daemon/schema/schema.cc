@@ -253,6 +253,22 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
   return schema;
 }
 
+std::vector<uint8_t> Schema::Records() const {
+  std::vector<uint8_t> out(tensors_.size() * sizeof(local::TensorRecord));
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& tensor = tensors_[i];
+    local::TensorRecord record{};
+    tensor.name.copy(record.name, sizeof(record.name) - 1);
+    record.dtype = static_cast<uint8_t>(tensor.dtype);
+    record.group = static_cast<uint8_t>(tensor.group);
+    record.dimensions = static_cast<uint8_t>(tensor.shape.size());
+    record.alias_of = tensor.alias_of;
+    std::copy(tensor.shape.begin(), tensor.shape.end(), record.shape);
+    std::memcpy(out.data() + i * sizeof(record), &record, sizeof(record));
+  }
+  return out;
+}
+
 std::vector<std::string> Schema::Lines() const {
   std::vector<std::string> lines;
   lines.reserve(tensors_.size());

@@ -54,6 +54,9 @@ class Schema {
   // is significant and padding is zero, so equal schemas have equal bytes.
   const Digest& digest() const { return digest_; }
 
+  // The records again, byte for byte as they were given.
+  std::vector<uint8_t> Records() const;
+
   // One canonical line a tensor, in order: what FirstDifference compares and what clusters exchange
   // when their digests differ. "fp32 parameter [128, 384] h.0.weight" or "... alias of 3 name".
   std::vector<std::string> Lines() const;

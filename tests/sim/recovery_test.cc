@@ -46,8 +46,7 @@ TEST_CASE("with a voter missing nothing is undone until the operator says so", "
     REQUIRE(Progresses(world, 0, 5));
   }
   SECTION("the operator approves") {
-    world.Tell(0, engine::ApproveRollback{});
-    world.Tell(1, engine::ApproveRollback{});
+    world.Tell(1, engine::ApproveRollback{});  // whoever happens to be the candidate
     REQUIRE(Progresses(world, 0, 5));
   }
 }

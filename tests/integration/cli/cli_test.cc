@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "command.h"
 #include "daemon/admin/service.h"
 #include "proto/admin.pb.h"
@@ -38,7 +40,15 @@ class FakeProvider : public admin::StatusProvider {
     run->add_awaited("tokyo");
     return absl::OkStatus();
   }
-  absl::StatusOr<std::string> ForgetRun(const std::string& run) override {
+  absl::StatusOr<std::string> ChangeRun(const admin::v1::ChangeRunRequest& request) override {
+    const std::string& run = request.run();
+    if (run == "demo" && request.verb() == admin::v1::ChangeRunRequest::VOTERS) {
+      return absl::StrCat("voters: ", absl::StrJoin(request.voters(), ","), "; primary ",
+                          request.primary());
+    }
+    if (run == "demo" && request.verb() != admin::v1::ChangeRunRequest::FORGET) {
+      return admin::v1::ChangeRunRequest::Verb_Name(request.verb());
+    }
     if (run == "demo") return "forgot demo: 3 files removed";
     if (run == "busy")
       return absl::FailedPreconditionError("run busy has 2 trainers; end them first");
@@ -213,8 +223,31 @@ TEST_CASE("run forget") {
   CHECK(unknown.code == 64);
   CHECK(Has(unknown.err, "there is no run 'dmeo'; known: busy, demo"));
   const Result busy = forget({"busy"});
-  CHECK(busy.code == 64);
+  CHECK(busy.code == 69);
   CHECK(Has(busy.err, "run busy has 2 trainers; end them first"));
+}
+
+TEST_CASE("what else an operator does to a run") {
+  const Directory directory;
+  const std::string socket = directory.path + "/admin.sock";
+  FakeProvider provider;
+  const auto service = admin::AdminService::Start(socket, "", provider);
+  REQUIRE(service.ok());
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "run");
+    words.insert(words.end(), {"--socket", socket});
+    return RunCommand(words);
+  };
+  CHECK(run({"stop", "demo"}).out == "STOP\n");
+  CHECK(run({"start", "demo"}).out == "START\n");
+  CHECK(run({"leave", "demo"}).out == "LEAVE\n");
+  CHECK(run({"voters", "demo", "paris", "tokyo", "--primary", "paris"}).out ==
+        "voters: paris,tokyo; primary paris\n");
+  CHECK(run({"voters", "demo"}).code == 64);
+  CHECK(run({"rollback", "demo", "--approve"}).out == "APPROVE_ROLLBACK\n");
+  const Result unsure = run({"rollback", "demo"});
+  CHECK(unsure.code == 64);
+  CHECK(Has(unsure.err, "--approve"));
 }
 
 TEST_CASE("no daemon: the reason and exit 69") {

@@ -20,7 +20,7 @@ class Forget(unittest.TestCase):
     def test_forgotten_on_both_the_run_begins_anew(self):
         with Pair() as pair:
             trainers = self.run_from_the_beginning(pair, (1, 2))
-            said = pair.paris.forget(expect=64)
+            said = pair.paris.forget(expect=69)
             self.assertIn("run 'demo' has a trainer attached; end it first, then forget the run", said)
             both(trainers, "exchange", count=1)  # refused, it did no harm
             both(trainers, "finish")

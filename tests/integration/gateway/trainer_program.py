@@ -89,6 +89,21 @@ class Program:
                 self.outer_handle.step()
         return self.do_look()
 
+    def do_descend(self, count):
+        """`count` rounds of steps towards a hidden model, the same in every cluster; how far it still is."""
+        for _ in range(count):
+            for _ in range(self.outer_handle.H):
+                with torch.no_grad():
+                    for i, parameter in enumerate(self.model.parameters()):
+                        target = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(500 + i))
+                        noise = torch.randn(parameter.shape, generator=self.noise)
+                        parameter += 0.05 * (target - parameter) + 0.005 * noise
+                self.outer_handle.step()
+        with torch.no_grad():
+            far = [((torch.randn(p.shape, generator=torch.Generator().manual_seed(500 + i)) - p) ** 2).mean().item()
+                   for i, p in enumerate(self.model.parameters())]
+        return {"loss": sum(far) / len(far), **self.do_look()}
+
     def do_look(self):
         stats = self.outer_handle.stats()
         return {"sha256": sha256(self.model.parameters()), **stats}

@@ -25,9 +25,11 @@ class FakeProvider : public StatusProvider {
     reply->set_cluster("paris");
     return absl::OkStatus();
   }
-  absl::StatusOr<std::string> ForgetRun(const std::string& run) override {
-    if (run != "demo") return absl::NotFoundError("no run '" + run + "'; known: demo");
-    return "forgot demo";
+  absl::StatusOr<std::string> ChangeRun(const v1::ChangeRunRequest& request) override {
+    if (request.run() != "demo") {
+      return absl::NotFoundError("no run '" + request.run() + "'; known: demo");
+    }
+    return v1::ChangeRunRequest::Verb_Name(request.verb()) + " demo";
   }
   bool busy = false;
 };
@@ -61,7 +63,7 @@ int BindSocket(const std::string& path, bool alive) {
   return descriptor;
 }
 
-TEST_CASE("status and forget") {
+TEST_CASE("status and changes of runs") {
   const Directory directory;
   const std::string socket = directory.path + "/admin.sock";
   FakeProvider provider;
@@ -81,15 +83,16 @@ TEST_CASE("status and forget") {
     v1::StatusReply reply;
     CHECK(stub->Status(&context, {}, &reply).error_code() == grpc::StatusCode::UNAVAILABLE);
   }
-  const auto forget = [&](const std::string& run, v1::ForgetRunReply* reply) {
+  const auto forget = [&](const std::string& run, v1::ChangeRunReply* reply) {
     grpc::ClientContext context;
-    v1::ForgetRunRequest request;
+    v1::ChangeRunRequest request;
     request.set_run(run);
-    return stub->ForgetRun(&context, request, reply);
+    request.set_verb(v1::ChangeRunRequest::FORGET);
+    return stub->ChangeRun(&context, request, reply);
   };
-  v1::ForgetRunReply reply;
+  v1::ChangeRunReply reply;
   REQUIRE(forget("demo", &reply).ok());
-  CHECK(reply.message() == "forgot demo");
+  CHECK(reply.message() == "FORGET demo");
   const grpc::Status unknown = forget("x", &reply);
   CHECK(unknown.error_code() == grpc::StatusCode::NOT_FOUND);
   CHECK(unknown.error_message() == "no run 'x'; known: demo");

@@ -51,6 +51,7 @@ inline engine::Report SomeReport() {
   out.accepted = {8, 1};
   out.blank = false;
   out.stop = true;
+  out.approves_rollback = true;
   out.kept_memory = out.installed = out.active = out.wants_join = out.leaving = out.draining = true;
   out.fetching = true;
   out.parameters = HashOf(11);

@@ -47,6 +47,8 @@ TEST_CASE("a legal schema is read as it was declared") {
   CHECK(lines[0] == "fp32 parameter [128, 16]\tembed");
   CHECK(lines[2] == "fp32 buffer [7]\tbn.mean");
   CHECK(lines[3] == "alias of 'embed'\thead");
+  const std::vector<uint8_t> again = schema->Records();
+  CHECK(absl::MakeConstSpan(again) == absl::MakeConstSpan(BytesOf(records)));
 }
 
 TEST_CASE("the digest is SHA-256 over the domain and the records") {

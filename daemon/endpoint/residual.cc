@@ -1,0 +1,32 @@
+// The committed residual as a whole, for whoever keeps it on disk.
+#include <cassert>
+
+#include "daemon/endpoint/endpoint.h"
+#include "daemon/endpoint/fragment_state.h"
+
+namespace causeway::endpoint {
+
+absl::Span<const uint16_t> LocalEndpoint::CommittedResidual(uint32_t fragment) const {
+  if (!KeepsResidual()) return {};
+  const FragmentState& state = *fragments_.at(fragment);
+  const auto* base = reinterpret_cast<const uint16_t*>(residuals_.data());
+  const uint64_t first =
+      static_cast<uint64_t>(state.committed_half) * layout_->elements() + state.residual_first;
+  return {base + first, static_cast<size_t>(record(fragment).elements)};
+}
+
+const std::vector<uint64_t>& LocalEndpoint::ResidualWeights(uint32_t fragment) const {
+  return fragments_.at(fragment)->residual_weight;
+}
+
+absl::Span<uint16_t> LocalEndpoint::RestoreResidual(uint32_t fragment,
+                                                    absl::Span<const uint64_t> weights) {
+  confined_.Check();
+  FragmentState& state = *fragments_.at(fragment);
+  assert(KeepsResidual() && !state.open && weights.size() == state.chunks);
+  state.residual_weight.assign(weights.begin(), weights.end());
+  return {Residual(fragment, state.committed_half, 0),
+          static_cast<size_t>(record(fragment).elements)};
+}
+
+}  // namespace causeway::endpoint

@@ -1,0 +1,257 @@
+// Capturing and writing. What is read at the start is in checkpoints_load.cc.
+//
+// The value stands still because the exchange takes the capture for a replacement of the value,
+// which keeps commits, announcements and new contributions out. Rejected: a copy in memory, for
+// which a large model has no room.
+#include "daemon/run/checkpoints.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/observe/events.h"
+#include "daemon/run/message_codec.h"
+#include "proto/admin.pb.h"
+
+namespace causeway::run {
+namespace {
+
+namespace event = observe::event;
+
+constexpr int64_t kBusyRetryUs = 100'000;  // a contribution was being encoded
+constexpr int64_t kShare = 20;             // writing takes at most one part in so many of the time
+
+template <typename T>
+absl::Span<const uint8_t> BytesOf(absl::Span<const T> values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+checkpoint::Limits LimitsOf(const config::Checkpoint& config) {
+  return {config.rounds, config.interval_ms * 1000};
+}
+
+}  // namespace
+
+// One fragment's way to the disk. Shared by the loop's thread and the writer, who hand it over.
+struct Checkpoints::Job {
+  engine::FragmentId fragment = 0;
+  Data data;
+  std::vector<uint8_t> schema;  // to be written first; empty: it is there
+  std::string header;
+  std::vector<absl::Span<const uint8_t>> sections;
+  int64_t begun_us = 0;
+  absl::Status result;
+  bool released = false;  // the value may change again; the loop's thread
+};
+
+Checkpoints::Checkpoints(const Surroundings& around, const std::string& run, const Roster& roster,
+                         engine::Hash256 algorithm, RecordsOf records)
+    : around_(around),
+      run_(run),
+      roster_(roster),
+      algorithm_(algorithm),
+      records_(std::move(records)),
+      limits_(LimitsOf(around.config->checkpoint)),
+      store_(absl::StrCat(around.config->state_directory, "/", run, ".state")),
+      writer_(std::make_unique<work::WorkerPool>(1)) {}
+
+Checkpoints::~Checkpoints() { Detach(); }
+
+void Checkpoints::Attach(Data data) {
+  Detach();
+  data_ = std::move(data);
+  attached_ = std::make_shared<bool>(true);
+  schedules_.assign(data_->exchange->size(), checkpoint::Schedule(limits_));
+}
+
+void Checkpoints::Detach() {
+  attached_.reset();
+  data_.reset();
+  schedules_.clear();
+  busy_ = flushing_ = schema_written_ = false;
+  around_.loop->Cancel(timer_);
+  timer_ = 0;
+}
+
+void Checkpoints::OnChange(engine::FragmentId fragment) {
+  if (!data_ || !limits_.enabled()) return;
+  schedules_.at(fragment).OnChange(loop::Now());
+  if (!busy_) BeginDue();
+}
+
+// The next one that is due, or a timer for it.
+void Checkpoints::BeginDue() {
+  around_.loop->Cancel(timer_);
+  timer_ = 0;
+  if (busy_ || !data_) return;
+  const int64_t now = loop::Now();
+  std::optional<int64_t> next;
+  for (engine::FragmentId f = 0; f < schedules_.size(); ++f) {
+    std::optional<int64_t> due = schedules_[f].Due(now);
+    if (!due) continue;
+    if (flushing_ && failure_.empty()) due = now;
+    if (*due <= now && (flushing_ || now >= not_before_us_)) {
+      Begin(f);
+      return;
+    }
+    if (!flushing_) due = std::max(*due, not_before_us_);
+    if (!next || *due < *next) next = due;
+  }
+  if (!next) return;
+  timer_ = around_.loop->At(std::max(*next, now + 1000), [this] {
+    timer_ = 0;
+    BeginDue();
+  });
+}
+
+void Checkpoints::Begin(engine::FragmentId fragment) {
+  busy_ = true;
+  data_->exchange->rounds(fragment).BeginReplacing(
+      [this, fragment, attached = std::weak_ptr<bool>(attached_)] {
+        if (!attached.expired()) Capture(fragment);
+      });
+}
+
+// Nothing of the fragment changes until EndReplacing.
+void Checkpoints::Capture(engine::FragmentId fragment) {
+  exchange::FragmentExchange& rounds = data_->exchange->rounds(fragment);
+  const endpoint::LocalEndpoint& endpoint = *data_->endpoint;
+  const engine::StateId& state = data_->exchange->state(fragment).committed();
+  // Whoever is being sent the value would be told that it is gone.
+  const bool busy = rounds.encoding() || data_->exchange->state(fragment).serving() ||
+                    (endpoint.open(fragment) && !endpoint.Encoded(fragment));
+  if (busy || !endpoint.Holds(fragment, state.round)) {
+    rounds.EndReplacing();
+    busy_ = false;
+    timer_ = around_.loop->After(kBusyRetryUs, [this] {
+      timer_ = 0;
+      BeginDue();
+    });
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->fragment = fragment;
+  job->data = *data_;
+  job->header = Header(fragment);
+  job->begun_us = loop::Now();
+  if (!schema_written_) job->schema = data_->schema->Records();
+  const absl::Span<const float> values = endpoint.Value(fragment, state.round);
+  absl::Span<const float> momentum;
+  if (data_->outer->rule(fragment).UsesMomentum()) {
+    momentum = {data_->outer->Momentum(fragment, 0).data(), values.size()};
+  }
+  const absl::Span<const uint16_t> residual = endpoint.HasResidual(fragment)
+                                                  ? endpoint.CommittedResidual(fragment)
+                                                  : absl::Span<const uint16_t>();
+  job->sections = {BytesOf(momentum), BytesOf(residual), BytesOf(values)};
+  schedules_[fragment].OnBegun();
+
+  // Posts to the loop, void once the data is another's.
+  const auto post = [loop = around_.loop,
+                     attached = std::weak_ptr<bool>(attached_)](std::function<void()> function) {
+    loop->Post([attached, function = std::move(function)] {
+      if (!attached.expired()) function();
+    });
+  };
+  const auto release = [this, job] {
+    if (std::exchange(job->released, true)) return;
+    data_->exchange->rounds(job->fragment).EndReplacing();
+  };
+  writer_->Submit([this, job, post, release, store = store_] {
+    if (!job->schema.empty()) job->result = store.WriteSchema(job->schema);
+    if (job->result.ok()) {
+      job->result = store.Write(job->fragment, job->header, job->sections, [&](size_t section) {
+        if (section + 1 == job->sections.size()) post(release);
+      });
+    }
+    post([this, job, release] {
+      release();
+      OnWritten(job);
+    });
+  });
+}
+
+void Checkpoints::OnWritten(const std::shared_ptr<Job>& job) {
+  busy_ = false;
+  const int64_t now = loop::Now();
+  around_.metrics->checkpoints.With({run_, job->result.ok() ? "written" : "failed"}).Add(1);
+  if (job->result.ok()) {
+    schema_written_ = true;
+    ++written_;
+    written_us_ = now;
+    not_before_us_ = now + kShare * (now - job->begun_us);
+    around_.metrics->checkpoint_timestamp_seconds.With({run_}).Set(
+        static_cast<double>(::time(nullptr)));
+    if (!failure_.empty()) {
+      around_.log->Info(event::kCheckpointWritten, {{"run", run_}},
+                        "checkpoints are written again");
+    }
+    failure_.clear();
+    around_.log->Debug(
+        event::kCheckpointWritten,
+        {{"run", run_}, {"fragment", job->fragment}, {"ms", (now - job->begun_us) / 1000}},
+        "checkpoint on disk");
+  } else {
+    schedules_[job->fragment].OnFailed(now);
+    const std::string why(job->result.message());
+    if (failure_.empty()) {
+      around_.log->Error(event::kCheckpointFailed, {{"run", run_}, {"fragment", job->fragment}},
+                         absl::StrCat(why, "; rounds go on, the newest checkpoint grows older"));
+    }
+    failure_ = why;
+  }
+  BeginDue();
+}
+
+bool Checkpoints::Flush() {
+  if (!data_ || !limits_.enabled()) return true;
+  const bool dirty = std::any_of(schedules_.begin(), schedules_.end(),
+                                 [](const checkpoint::Schedule& s) { return s.dirty(); });
+  if (!busy_ && (!dirty || !failure_.empty())) return true;
+  flushing_ = true;
+  if (!busy_) BeginDue();
+  return false;
+}
+
+std::string Checkpoints::Header(engine::FragmentId fragment) const {
+  CheckpointHeader header;
+  header.run = run_;
+  header.cluster = around_.config->cluster;
+  header.schema = data_->schema->digest();
+  header.algorithm = algorithm_;
+  header.fragment = fragment;
+  header.state = data_->exchange->state(fragment).committed();
+  header.state_hash = data_->outer->StateHash(fragment);
+  // The engine may know more already than the value here.
+  for (const engine::CommitRecord& record : records_(fragment)) {
+    if (record.state.round <= header.state.round) header.records.push_back(record);
+  }
+  if (!header.records.empty() && header.records.back().state.chain != header.state.chain) {
+    header.records.clear();
+  }
+  if (data_->endpoint->HasResidual(fragment)) {
+    header.residual_weights = data_->endpoint->ResidualWeights(fragment);
+  }
+  header.rule_words = data_->outer->Words(fragment);
+  return EncodeCheckpoint(roster_, header).SerializeAsString();
+}
+
+absl::Status Checkpoints::Remove() {
+  Detach();
+  writer_ = std::make_unique<work::WorkerPool>(1);  // the old one ends what it is writing first
+  failure_.clear();
+  written_us_ = 0;
+  return store_.Remove();
+}
+
+void Checkpoints::FillStatus(admin::v1::CheckpointStatus* out) const {
+  out->set_written(written_);
+  out->set_failure(failure_);
+  if (written_us_ != 0) out->set_age_s(static_cast<double>(loop::Now() - written_us_) / 1e6);
+  for (const checkpoint::Schedule& schedule : schedules_) {
+    if (schedule.dirty()) out->set_fragments_behind(out->fragments_behind() + 1);
+  }
+}
+
+}  // namespace causeway::run
