@@ -17,8 +17,9 @@ DEFAULT_WMEM = {"net.ipv4.tcp_wmem": "4096 16384 4194304"}  # the kernel's own
 class End:
     """One bench_transport, told by lines."""
 
-    def __init__(self, link, program, site, peer, pki, words):
-        self.process = link.spawn(site, [program, "--cluster", site, "--peer", peer, "--pki", pki, *words],
+    def __init__(self, link, program, site, peer, pki, words, before=()):
+        """`before`: words ahead of the program's, such as those of unshare."""
+        self.process = link.spawn(site, [*before, program, "--cluster", site, "--peer", peer, "--pki", pki, *words],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.site = site
         self.answer()

@@ -13,6 +13,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "bench")]
+import programs
 import transport_pair
 import wan_link
 
@@ -69,6 +70,28 @@ class LanesTest(unittest.TestCase):
         self.assertEqual(after["bytes_resent"], after["chunks_resent"] * CHUNK_BYTES)
         # One lane's share of what was on its way; between the two looks it may have grown some.
         self.assertLessEqual(after["bytes_resent"], before["bytes_unacknowledged"] + LANES * CHUNK_BYTES)
+
+    def test_a_name_is_resolved_again_for_each_attempt(self):
+        hosts = os.path.join(self.pki, "hosts")
+        program = programs.newest().find("tests/bench/transport/bench_transport")
+        port = transport_pair.PORT
+        with wan_link.WanLink(transport_pair.SITES, rate="100mbit", rtt="10ms") as link:
+            def say(address):
+                with open(hosts, "w") as file:
+                    file.write(f"127.0.0.1 localhost\n{address} gateway.test\n")
+            say("10.77.0.99")  # nobody's
+            receiver = transport_pair.End(link, program, "tokyo", "paris", f"{self.pki}/tokyo",
+                                          ["--listen", f"{link.address('tokyo')}:{port}"])
+            sender = transport_pair.End(
+                link, program, "paris", "tokyo", f"{self.pki}/paris", ["--dial", f"gateway.test:{port}"],
+                before=["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts])
+            self.assertEqual(sender.ask("mark")["lanes_up"], 0)
+            say(link.address("tokyo"))
+            self.until(lambda: sender.ask("mark")["lanes_up"] == LANES, "the new address is dialled")
+            for end in (sender, receiver):
+                end.process.stdin.close()
+                end.process.wait(timeout=PATIENCE_S)
+                end.process.stdout.close()
 
     def test_a_path_that_swallows_large_packets(self):
         with wan_link.WanLink(transport_pair.SITES, rate="100mbit", rtt="40ms") as link, \
