@@ -48,7 +48,7 @@ TEST_CASE("unknown keys are refused with a suggestion") {
       {With(19, "      dealy: 1"),
        "19:7: runs[0].algorithm.dealy: unknown key; did you mean 'delay'?"},
       {With(20, "    codec: {kind: int4, ef: true}"),
-       "20:25: runs[0].codec.ef: unknown key; known here: kind, error_feedback"},
+       "20:25: runs[0].codec.ef: unknown key; known here: kind, error_feedback, min, max"},
   });
 }
 
@@ -233,6 +233,21 @@ TEST_CASE("algorithms and codecs") {
       {With(20, "    codec: {kind: int5}"),
        "20:19: runs[0].codec.kind: codec \"int5\" is unknown; known: ..."},
       {With(20, "    codec: {kind: int4:b63}"), "20:19: runs[0].codec.kind: ..."},
+      {With(20, "    codec: {kind: atuo}"),
+       "20:19: runs[0].codec.kind: codec \"atuo\" is unknown; known: ..."},
+      {With(20, "    codec: {kind: auto, min: nf4}"),
+       "20:30: runs[0].codec.min: 'nf4' is nothing that auto chooses; it chooses from fp32, bf16, "
+       "..."},
+      {With(20, "    codec: {kind: auto, max: int44}"),
+       "20:30: runs[0].codec.max: 'int44' is nothing that auto chooses; it chooses from fp32, "
+       "bf16, "
+       "int8, int4, 2bit, sign, btopk; did you mean 'int4'?"},
+      {With(20, "    codec: {kind: auto, min: int4, max: int8}"),
+       "20:41: runs[0].codec.max: 'int8' is less lossy than min, 'int4'; exchange the two"},
+      {With(20, "    codec: {kind: int4, max: int8}"),
+       "20:25: runs[0].codec.max: only kind auto has it; remove it or set kind: auto"},
+      {With(20, "    route: relay"),
+       "20:12: runs[0].route: 'relay' is not one of auto, direct, owner..."},
       {With(20, "    codec: {kind: \"int4:ef\", error_feedback: false}"),
        "20:19: runs[0].codec.kind: says ef (error feedback), but error_feedback is false; ..."},
   });

@@ -146,6 +146,31 @@ TEST_CASE("local steps of each cluster, in the order of names") {
   CHECK(a.local_steps == 10);  // of paris, which this is
 }
 
+TEST_CASE("codec auto: a ladder that begins at its last rung, with error feedback unless told") {
+  const auto codec = [](const std::string& line) {
+    const ParseResult result = ParseSample(With(20, line));
+    INFO(result.ErrorText());
+    REQUIRE(result.ok());
+    return result.config->runs[0].codec;
+  };
+  const Codec plain = codec("    codec: {kind: auto}");
+  CHECK(plain.kind == "int4:b64:ef");
+  CHECK(plain.error_feedback);
+  CHECK(plain.ladder ==
+        std::vector<std::string>{"fp32:ef", "bf16:ef", "int8:b256:ef", "int4:b64:ef"});
+  const Codec cut = codec("    codec: {kind: auto, min: int8, max: sign, error_feedback: false}");
+  CHECK(cut.ladder == std::vector<std::string>{"int8:b256", "int4:b64", "2bit:b256", "sign:b256"});
+  CHECK(cut.kind == "sign:b256");
+  CHECK_FALSE(cut.error_feedback);
+  CHECK(codec("    codec: {kind: int4}").ladder.empty());
+}
+
+TEST_CASE("a route is chosen, or named") {
+  CHECK(ParseSample(With(20, "")).config->runs[0].route == Route::kAuto);
+  CHECK(ParseSample(With(20, "    route: direct")).config->runs[0].route == Route::kDirect);
+  CHECK(ParseSample(With(20, "    route: owner")).config->runs[0].route == Route::kOwner);
+}
+
 TEST_CASE("a codec's options and the key say the same thing") {
   const ParseResult by_option = ParseSample(With(20, "    codec: {kind: \"int8:ef\"}"));
   REQUIRE(by_option.ok());
