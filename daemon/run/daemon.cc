@@ -14,6 +14,7 @@
 #include "daemon/gpu/choice.h"
 #include "daemon/gpu/open.h"
 #include "daemon/observe/events.h"
+#include "daemon/run/incarnation.h"
 #include "daemon/run/version.h"
 #include "security/tls_observer.h"
 #include "security/tls_policy.h"
@@ -78,8 +79,8 @@ absl::Status Daemon::Open() {
     return watched;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  for (auto step : {&Daemon::OpenMemory, &Daemon::OpenGpu, &Daemon::OpenTransport,
-                    &Daemon::OpenRuns, &Daemon::OpenDoors}) {
+  for (auto step : {&Daemon::OpenMemory, &Daemon::OpenGpu, &Daemon::OpenState,
+                    &Daemon::OpenTransport, &Daemon::OpenRuns, &Daemon::OpenDoors}) {
     if (absl::Status status = (this->*step)(); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -206,11 +207,18 @@ Surroundings Daemon::Around() {
   return out;
 }
 
-absl::Status Daemon::OpenRuns() {
+absl::Status Daemon::OpenState() {
   const std::string& directory = config_.state_directory;
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make state_directory ", directory));
   }
+  absl::StatusOr<uint64_t> incarnation = NextIncarnation(directory, incarnation_);
+  if (!incarnation.ok()) return incarnation.status();
+  incarnation_ = *incarnation;
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::OpenRuns() {
   workers_ = std::make_unique<work::WorkerPool>(config_.workers);
   for (const config::Run& run : config_.runs) {
     absl::StatusOr<std::unique_ptr<Run>> made = Run::Create(Around(), run);

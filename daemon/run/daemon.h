@@ -55,6 +55,7 @@ class Daemon final : private trainers::TrainerListener,
   absl::Status OpenMemory();
   absl::Status OpenGpu();
   absl::Status OpenTransport();
+  absl::Status OpenState();
   absl::Status OpenRuns();
   absl::Status OpenDoors();
   Surroundings Around();
@@ -108,7 +109,7 @@ class Daemon final : private trainers::TrainerListener,
   const config::Config config_;
   const std::string config_path_;
   observe::Logger* const log_;
-  const uint64_t incarnation_;
+  uint64_t incarnation_;  // fixed once the state directory is open
   const int64_t started_us_;
 
   std::unique_ptr<loop::Loop> loop_;
