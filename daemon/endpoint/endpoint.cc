@@ -153,6 +153,7 @@ absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_
                      " is not here any more; take the newest value and submit against it"));
   }
   state.Open(base_round, weight, seed, codec);
+  state.device = state.next_device;
   return absl::OkStatus();
 }
 
@@ -255,7 +256,7 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
     }
     input.residual_out = Residual(fragment, 1 - state.committed_half, first);
   }
-  if (state.on_device) return EncodeFromDevice(fragment, chunk, input, out);
+  if (state.device != nullptr) return EncodeFromDevice(fragment, chunk, input, out);
   compression::EncodeStats stats;
   EncodedChunk result;
   result.bytes = EncodeOnCpu(fragment, first, input, out, &stats);
@@ -282,7 +283,7 @@ void LocalEndpoint::Finish(uint32_t fragment, uint32_t chunk, const compression:
     const uint64_t first = uint64_t{chunk} * compression::kChunkElements;
     result->nonfinite_tensor = TensorName(fragment, first + stats.first_nonfinite);
   }
-  fragments_.at(fragment)->MarkEncoded(chunk);
+  if (result->status.ok()) fragments_.at(fragment)->MarkEncoded(chunk);
 }
 
 void LocalEndpoint::Commit(uint32_t fragment) {
@@ -290,6 +291,7 @@ void LocalEndpoint::Commit(uint32_t fragment) {
   FragmentState& state = *fragments_.at(fragment);
   assert(state.open && state.AllEncoded() && "a counted contribution was encoded as a whole");
   state.open = false;
+  state.device.reset();
   if (!KeepsResidual() || state.weight == 0) return;
   state.committed_half = 1 - state.committed_half;
   std::fill(state.residual_weight.begin(), state.residual_weight.end(), state.weight);
@@ -300,6 +302,7 @@ void LocalEndpoint::Drop(uint32_t fragment) {
   FragmentState& state = *fragments_.at(fragment);
   assert(state.open);
   state.open = false;
+  state.device.reset();
 }
 
 void LocalEndpoint::ResetResidual(uint32_t fragment) {

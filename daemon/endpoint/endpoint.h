@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "compression/codec.h"
+#include "daemon/endpoint/device_snapshots.h"
 #include "daemon/endpoint/private_memory.h"
 #include "daemon/endpoint/scratch.h"
 #include "daemon/gpu/gpu_codec.h"
@@ -46,11 +47,8 @@ struct Options {
   uint32_t encoders_max = 8;  // EncodeChunk calls that may run at the same time
 };
 
-// Where a submission's snapshot lies.
-enum class SnapshotPlace { kSegment, kDevice };
-
 struct EncodedChunk {
-  // A device failed: the contribution cannot be completed, and the rest means nothing.
+  // UNAVAILABLE: a device failed. The contribution cannot be completed, and the rest means nothing.
   absl::Status status;
   size_t bytes = 0;              // of `out` that are used
   uint64_t nonfinite = 0;        // values that are NaN, Inf or beyond 2^127
@@ -145,23 +143,25 @@ class LocalEndpoint {
   absl::Span<uint16_t> RestoreResidual(uint32_t fragment, absl::Span<const uint64_t> weights);
 
   // ---- snapshots in a device's memory ----
-  // From now on fragments' snapshots may lie in `memory`, laid out as the snapshot segment is, its
-  // padding zero. INVALID_ARGUMENT when it is too small, RESOURCE_EXHAUSTED. No open contribution
-  // uses a device. What the device cannot encode is copied and encoded by the CPU.
-  absl::Status AttachDevice(std::shared_ptr<gpu::GpuCodec> gpu,
-                            std::unique_ptr<gpu::DeviceMemory> memory,
-                            const std::shared_ptr<memory::Account>& account);
-  // The trainer is gone: all snapshots lie in the segment again.
-  void DetachDevice();
-  // Where the fragment's snapshot lies; the segment, until told. Between contributions. kDevice
-  // needs AttachDevice. First values are always in the segment.
-  void SnapshotIn(uint32_t fragment, SnapshotPlace where);
+  // Makes ready for snapshots that lie in `memory`, laid out as the snapshot segment is, its
+  // padding zero. INVALID_ARGUMENT when it is too small, RESOURCE_EXHAUSTED. What the device cannot
+  // encode is copied and encoded by the CPU.
+  absl::StatusOr<std::shared_ptr<const DeviceSnapshots>> MapDevice(
+      std::shared_ptr<gpu::GpuCodec> gpu, std::unique_ptr<gpu::DeviceMemory> memory,
+      const std::shared_ptr<memory::Account>& account) const;
+  // Where the fragment's snapshot lies from the next Begin on; null, and until told: in the segment.
+  // First values are always there. `device` is this endpoint's MapDevice.
+  void SnapshotIn(uint32_t fragment, std::shared_ptr<const DeviceSnapshots> device);
 
   // ---- the snapshot ----
   // Workers. The snapshot in fp32, padding zero: what a trainer offers as a first value.
   void LoadSnapshot(uint32_t fragment, absl::Span<float> out) const;
   // Workers. The first tensor (in layout order) that holds NaN or Inf. One pass over the memory.
   std::optional<std::string> NonFiniteInSnapshot(uint32_t fragment) const;
+  // The same where the snapshot lies in `device` (null: in the segment), by its own scan.
+  // UNAVAILABLE when the device fails.
+  absl::StatusOr<std::optional<std::string>> NonFiniteIn(const DeviceSnapshots* device,
+                                                         uint32_t fragment) const;
   // Workers. Whether the snapshot equals the value of `round` as a trainer holds it, bit by bit.
   bool SnapshotMatches(uint32_t fragment, int64_t round) const;
 
@@ -191,8 +191,6 @@ class LocalEndpoint {
   void Finish(uint32_t fragment, uint32_t chunk, const compression::EncodeStats& stats,
               EncodedChunk* result);
   // device.cc
-  const std::byte* DeviceArea(uint32_t fragment) const;
-  std::optional<uint32_t> NonFiniteOnDevice(uint32_t fragment) const;
   EncodedChunk EncodeFromDevice(uint32_t fragment, uint32_t chunk, compression::EncodeInput input,
                                 absl::Span<uint8_t> out);
   void RescaleResidual(FragmentState& state, uint32_t fragment, uint32_t chunk, uint32_t n);
@@ -206,9 +204,6 @@ class LocalEndpoint {
   PrivateMemory
       residuals_;  // two halves, each a bf16 for every element; empty without error feedback
   std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
-  std::shared_ptr<gpu::GpuCodec> gpu_;   // shared with the daemon; null: no device is attached
-  std::unique_ptr<gpu::DeviceMemory> device_memory_;
-  std::unique_ptr<ScratchSet> device_scratch_;
   std::vector<std::unique_ptr<FragmentState>> fragments_;
   loop::Confined confined_;
 };

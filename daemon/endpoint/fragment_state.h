@@ -39,17 +39,16 @@ struct LocalEndpoint::FragmentState {
     encoded_count.fetch_add(1);
   }
 
-  // The open contribution's.
-  const compression::CodecSpec& CodecOf(const Options& ) const { return codec; }
-
   bool AllEncoded() const { return encoded_count.load() == chunks; }
 
   const uint32_t chunks;
   int64_t held[2] = {kNoRound, kNoRound};  // rounds in the two slots
 
   bool open = false;
-  bool on_device = false;      // where the snapshot lies
-  absl::Status device_status;  // of the snapshot's screening
+  // Where the snapshot lies: from the next Begin on, and of the open contribution. Null: in the
+  // segment.
+  std::shared_ptr<const DeviceSnapshots> next_device;
+  std::shared_ptr<const DeviceSnapshots> device;
   int64_t base_round = kNoRound;
   bool from_older =
       false;  // of the snapshot: the work in it started from the value before the base

@@ -65,11 +65,6 @@ std::optional<std::string> LocalEndpoint::NonFiniteInSnapshot(uint32_t fragment)
   const compression::DType dtype = CodecDType(record(fragment).dtype);
   const std::byte* area = SnapshotArea(fragment);
   std::optional<uint32_t> found;
-  if (fragments_.at(fragment)->on_device) {
-    found = NonFiniteOnDevice(fragment);
-    if (!found) return std::nullopt;
-    return schema_->tensors()[*found].name;
-  }
   layout_->ForEachTensor(fragment, [&](uint32_t tensor, uint64_t first, uint64_t elements) {
     if (found) return;
     float tile[kTile];

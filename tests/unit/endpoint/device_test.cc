@@ -18,8 +18,10 @@ struct Twins {
     auto made = gpu->Allocate(device.layout->snapshot_bytes());
     REQUIRE(made.ok());
     memory = (*made)->data();
-    REQUIRE(device.endpoint->AttachDevice(gpu, *std::move(made), device.account).ok());
-    device.endpoint->SnapshotIn(0, endpoint::SnapshotPlace::kDevice);
+    auto mapped = device.endpoint->MapDevice(gpu, *std::move(made), device.account);
+    REQUIRE(mapped.ok());
+    shared = *std::move(mapped);
+    device.endpoint->SnapshotIn(0, shared);
     for (Model* model : {&device, &host}) {
       model->Publish(0, 0, [](uint64_t i) { return Noise(1, i); });
     }
@@ -43,7 +45,12 @@ struct Twins {
   std::shared_ptr<StandInGpu> gpu = std::make_shared<StandInGpu>();
   Model device;
   Model host;
+  std::shared_ptr<const endpoint::DeviceSnapshots> shared;
   std::byte* memory = nullptr;
+
+  absl::StatusOr<std::optional<std::string>> NonFinite() {
+    return device.endpoint->NonFiniteIn(shared.get(), 0);
+  }
 };
 
 TEST_CASE("a device's snapshot is encoded to the same bytes, residual included") {
@@ -86,8 +93,7 @@ TEST_CASE("each submission says where its snapshot lies") {
     const auto value = [&](uint64_t i) { return Noise(30 + round, i); };
     twins.Submit(value);
     const bool on_device = round % 2 == 0;
-    twins.device.endpoint->SnapshotIn(
-        0, on_device ? endpoint::SnapshotPlace::kDevice : endpoint::SnapshotPlace::kSegment);
+    twins.device.endpoint->SnapshotIn(0, on_device ? twins.shared : nullptr);
     if (!on_device) {
       std::memcpy(twins.device.snapshot, twins.host.snapshot, twins.host.layout->snapshot_bytes());
     }
@@ -96,25 +102,38 @@ TEST_CASE("each submission says where its snapshot lies") {
     twins.host.endpoint->Commit(0);
   }
   CHECK(twins.gpu->encoded == 4);
-  twins.device.endpoint->DetachDevice();  // the trainer leaves
+  twins.shared.reset();  // the trainer leaves
+  CHECK(twins.gpu.use_count() == 1);
+}
+
+TEST_CASE("a trainer that dies takes nothing from under its open contribution") {
+  Twins twins("int8:ef");
+  twins.Submit([](uint64_t i) { return Noise(40, i); });
+  REQUIRE(twins.device.endpoint->Begin(0, 0, 3, 77).ok());
+  twins.shared.reset();
+  twins.device.endpoint->SnapshotIn(0, nullptr);  // the next one's
+  CHECK(twins.gpu.use_count() == 2);
+  CHECK(twins.device.EncodeAll(0) == twins.Round(twins.host, 0));
+  twins.device.endpoint->Commit(0);
   CHECK(twins.gpu.use_count() == 1);
 }
 
 TEST_CASE("a NaN in a device's memory is found by its tensor's name, and padding is nobody's") {
   Twins twins("int4");
   twins.Submit([](uint64_t i) { return Noise(5, i); });
-  CHECK_FALSE(twins.device.endpoint->NonFiniteInSnapshot(0));
-  CHECK(twins.gpu->scanned == 1);
+  REQUIRE(twins.NonFinite().ok());
+  CHECK_FALSE(twins.NonFinite()->has_value());
+  CHECK(twins.gpu->scanned == 2);
   auto* values = reinterpret_cast<float*>(twins.memory);
   values[kElements + 3] = NAN;  // between the tensors
-  CHECK_FALSE(twins.device.endpoint->NonFiniteInSnapshot(0));
+  CHECK_FALSE(twins.NonFinite()->has_value());
   uint64_t second = 0;
   twins.device.layout->ForEachTensor(0,
                                      [&](uint32_t, uint64_t first, uint64_t) { second = first; });
   values[second + 299] = INFINITY;
-  CHECK(twins.device.endpoint->NonFiniteInSnapshot(0) == "b");
+  CHECK(*twins.NonFinite() == "b");
   values[kElements - 1] = -INFINITY;
-  CHECK(twins.device.endpoint->NonFiniteInSnapshot(0) == "a");
+  CHECK(*twins.NonFinite() == "a");
 }
 
 TEST_CASE("a device that fails says so with every chunk") {
@@ -127,14 +146,10 @@ TEST_CASE("a device that fails says so with every chunk") {
     const auto chunk = twins.device.endpoint->EncodeChunk(0, 0, absl::MakeSpan(out));
     CHECK(chunk.status.code() == absl::StatusCode::kUnavailable);
     CHECK(chunk.bytes == 0);
+    CHECK_FALSE(twins.device.endpoint->Encoded(0));
     twins.device.endpoint->Drop(0);
-    // What could not be screened is not encoded either, though the device were well again.
-    CHECK_FALSE(twins.device.endpoint->NonFiniteInSnapshot(0));
+    CHECK(twins.NonFinite().status().code() == absl::StatusCode::kUnavailable);
     twins.gpu->broken = false;
-    REQUIRE(twins.device.endpoint->Begin(0, 0, 1, 0).ok());
-    CHECK_FALSE(twins.device.endpoint->EncodeChunk(0, 0, absl::MakeSpan(out)).status.ok());
-    twins.device.endpoint->Drop(0);
-    twins.device.endpoint->SnapshotIn(0, endpoint::SnapshotPlace::kDevice);  // the next submission
     REQUIRE(twins.device.endpoint->Begin(0, 0, 1, 0).ok());
     CHECK(twins.device.endpoint->EncodeChunk(0, 0, absl::MakeSpan(out)).status.ok());
     twins.device.endpoint->Drop(0);
@@ -145,8 +160,8 @@ TEST_CASE("memory that is too small is refused") {
   Model model(Twins::Records(local::DType::kFp32), "int8");
   auto gpu = std::make_shared<StandInGpu>();
   auto small = gpu->Allocate(model.layout->snapshot_bytes() - 1);
-  CHECK(model.endpoint->AttachDevice(gpu, *std::move(small), model.account).code() ==
-        absl::StatusCode::kInvalidArgument);
+  const auto mapped = model.endpoint->MapDevice(gpu, *std::move(small), model.account);
+  CHECK(mapped.status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace
