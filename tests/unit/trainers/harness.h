@@ -37,7 +37,6 @@ class Recorder : public trainers::TrainerListener {
       return problem;
     }
     Add(absl::StrCat("hello ", session.rank()));
-    if (session.world() > 1) session.set_operations(4711);
     return std::nullopt;
   }
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
