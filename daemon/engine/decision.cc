@@ -48,6 +48,7 @@ class Decider {
   ClusterSet keepers_;
   bool below_ = false;
   bool roll_back_ = false;
+  bool seeded_anew_ = false;  // from what the seed's trainer brought, whatever the run had become
   Record record_;
 };
 
@@ -205,6 +206,7 @@ bool Decider::Reseed(FragmentId fragment) {
   const FragmentReport* report = ReportOf(seed, fragment);
   if (!report || !report->offered) return false;
   record_.base[fragment] = {0, SeedChain(config_, At(seed).report.parameters, fragment)};
+  seeded_anew_ = true;
   return true;
 }
 
@@ -314,7 +316,8 @@ Verdict Decider::Run() {
     if (!candidacy_.may_roll_back) {
       Verdict verdict = NotYet("the run can only go on by undoing commits");
       verdict.kind = Verdict::Kind::kNeedsRollback;
-      verdict.restorable = Decider(*this).RollBack();
+      Decider rolled_back(*this);
+      verdict.restorable = rolled_back.RollBack() && !rolled_back.seeded_anew_;
       return verdict;
     }
     if (!RollBack()) return NotYet("nobody who has promised holds every fragment");

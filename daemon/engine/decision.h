@@ -40,7 +40,7 @@ struct Verdict {
   Kind kind = Kind::kNotYet;
   Record record;
   ClusterSet missing;       // voters whose promise could help
-  bool restorable = false;  // kNeedsRollback: those who promised hold every fragment
+  bool restorable = false;  // kNeedsRollback: those who promised hold a value of every fragment
   std::string reason;
 };
 

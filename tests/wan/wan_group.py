@@ -1,0 +1,118 @@
+"""Gateways of the integration tests, each in a network namespace of its own, joined by the emulated link; their
+trainers run where they are started, since they talk to their gateway by a file.
+
+At the end of a `with` block that went well, every gateway's log of commits is compared (history.py), and no
+process may have kept descriptors or memory from what happened.
+"""
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "integration", "gateway"),
+                os.path.join(ROOT, "client", "python")]
+
+import programs
+import wan_link
+
+_built = programs.newest()
+os.environ.setdefault("CAUSEWAY_DAEMON", _built.daemon)
+os.environ.setdefault("CAUSEWAY_COMMAND", _built.command)
+os.environ.setdefault("CAUSEWAY_LIBRARY", _built.library)
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])  # of the trainers' server
+
+import gateways
+import history
+
+DESCRIPTORS_MORE = 12           # links that are just being replaced
+RESIDENT_MORE = 96 * 1024 * 1024  # the pool's free buffers and the allocator's
+
+
+class WanGroup(gateways.Group):
+    """Group's arguments, and the link's: rate, rtt, and so on. `link` sets and cuts it."""
+
+    def __init__(self, clusters, *, rate="100mbit", rtt="40ms", loss="0", jitter="0ms", **more):
+        super().__init__(clusters, start=False, **more)
+        self._link_arguments = {"rate": rate, "rtt": rtt, "loss": loss, "jitter": jitter}
+
+    def __enter__(self):
+        self.link = wan_link.WanLink(self.clusters, **self._link_arguments).__enter__()
+        try:
+            super().__enter__()
+            for gateway in self.gateways.values():
+                with open(gateway.configuration_path) as file:
+                    text = file.read()
+                for other in self.gateways.values():
+                    text = text.replace(f'"127.0.0.1:{other.port}"',
+                                        f'"{self.link.address(other.cluster)}:{other.port}"')
+                with open(gateway.configuration_path, "w") as file:
+                    file.write(text)
+                gateway.prefix = self.link.inside(gateway.cluster, [])
+                gateway.start(wait=False)
+            for gateway in self.gateways.values():
+                gateways.until(gateway._ready, f"the gateway of {gateway.cluster} is ready")
+            self.until_linked()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind, value, trace):
+        try:
+            if kind is None:
+                history.check(self.gateways.values())
+                self.check_baseline()
+        except AssertionError:
+            kind, value, trace = sys.exc_info()
+            super().__exit__(kind, value, trace)
+            raise
+        else:
+            super().__exit__(kind, value, trace)
+        finally:
+            self.link.close()
+
+    # ---- descriptors and memory
+
+    def take_baseline(self):
+        """What every gateway uses now, once rounds have run."""
+        self._baseline = {cluster: (gateway.process.pid, self._descriptors(gateway), gateway.resident_bytes())
+                          for cluster, gateway in self.gateways.items()}
+
+    @staticmethod
+    def _descriptors(gateway):
+        return len(os.listdir(f"/proc/{gateway.process.pid}/fd"))
+
+    def check_baseline(self):
+        for cluster, (pid, descriptors, resident) in getattr(self, "_baseline", {}).items():
+            gateway = self.gateways[cluster]
+            if gateway.process is None or gateway.process.pid != pid:
+                continue  # another process than then
+            gateways.until(lambda: self._descriptors(gateway) <= descriptors + DESCRIPTORS_MORE,
+                           f"{cluster} closes what it opened: it had {descriptors} descriptors, "
+                           f"now {self._descriptors(gateway)}", 20)
+            more = gateway.resident_bytes() - resident
+            assert more <= RESIDENT_MORE, f"{cluster} kept {more} bytes"
+
+    # ---- faults
+
+    def kill_at(self, victim, fraction, bytes_total):
+        """SIGKILL once the victim has been sent that part of a round's bytes by the others."""
+        others = [gateway for gateway in self.gateways.values() if gateway.cluster != victim]
+        sent = {gateway.cluster: gateway.peer(victim)["payload_bytes_sent"] for gateway in others}
+
+        def reached():
+            return any(gateway.peer(victim)["payload_bytes_sent"] - sent[gateway.cluster] >=
+                       fraction * bytes_total for gateway in others)
+        gateways.until(reached, f"{fraction:.0%} of the bytes have moved")
+        self.gateways[victim].kill()
+
+    def cut_lanes(self, cluster):
+        """Ends every TCP connection of the cluster's gateway, as a middlebox that forgot them would."""
+        # ss says "Invalid argument" even where it succeeds: what counts is the effect.
+        self.link.run(cluster, ["ss", "-K", "state", "established"])
+
+    def down_for(self, cluster, seconds):
+        self.link.down(cluster)
+        time.sleep(seconds)  # how long the line is dark
+        self.link.down(cluster, dark=False)
