@@ -51,7 +51,7 @@ TEST_CASE_METHOD(Fixture, "a joiner ends with the donor's values, momentum and h
   CHECK(pair.b().outer->Momentum(0, 1) == pair.a().outer->Momentum(0, 1));
   CHECK(pair.b().returned_bytes == pair.b().received_bytes);
   // Values and momentum, two chunks each, no faster than they arrive.
-  CHECK(pair.a().state_in_flight_max == 2);
+  CHECK(pair.a().state_in_flight_max <= 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a joiner whose link ends is not served any further; commits go on") {
