@@ -261,7 +261,10 @@ void Run::Do(const engine::ServeState&) {}
 
 void Run::Do(const engine::AdoptState& action) {
   exchange_->state(action.fragment).Adopt(action);
-  if (!action.forward && !action.from_trainer && CodecOf(config_.codec).error_feedback) {
+  // Before its first round a gateway has lost nothing in encoding.
+  const bool encoded = rounds_committed_ > 0 || checkpoints_.residuals_restored();
+  if (encoded && !action.forward && !action.from_trainer &&
+      CodecOf(config_.codec).error_feedback) {
     residual_lost_ = true;
   }
 }

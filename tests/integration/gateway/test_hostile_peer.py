@@ -93,6 +93,7 @@ class HostilePeer(unittest.TestCase):
                 (field(3, message(f1=1, f2="demo") + varint(15 << 3 | 2) + varint(8 << 30)), "follow"),
                 (varint(3 << 3 | 2) + varint(1 << 40), "follow|malformed|limit"),
                 (field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(100))), "credit"),
+                (field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(3 << 20))), "limit"),
                 (noise.randbytes(3000), "malformed"))
             for number, (frame, words) in enumerate(ends_link, start=10):
                 control, lane = self.link_with_lane(pair, number)
@@ -102,9 +103,9 @@ class HostilePeer(unittest.TestCase):
                 event = pair.paris.events("peer.down")[-1]
                 self.assertEqual(event["peer"], "osaka")
                 self.assertRegex(event["text"], words)
-            # Larger than any lane frame may be: never read.
+            # Far above what any lane frame may be: never read.
             control, lane = self.link_with_lane(pair, 20)
-            lane.write(field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(3 << 20))))
+            lane.write(field(3, message(f1=1, f2="demo", f8=1, f11=1, f15=bytes(12 << 20))))
             until(lambda: self.broken_lanes(pair), "the lane breaks")
             self.end_link(pair, control)
             # Announced as 2 GiB, of which 100 bytes come: nothing is set aside for the rest.

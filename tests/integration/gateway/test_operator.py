@@ -27,9 +27,12 @@ class Operator(unittest.TestCase):
             three.paris.start()
             three.paris.until_run(lambda run: run["state"] == "stopped", "stands still again")
             three.oslo.change("start")
+            # A gateway whose promise was slow is left out of the next membership and carries its work over: then its
+            # trainer's parameters differ until it has counted.
             looks = [trainer.answer() for trainer in trainers]
-            self.assertEqual(len({look["sha256"] for look in looks}), 1)
-            both(trainers, "finish")
+            self.assertEqual(len({look["sha256"] for look in looks if not look["excluded"]}), 1)
+            ends = both(trainers, "finish")
+            self.assertEqual(len({end["values"] for end in ends}), 1)
 
     def test_leave_and_voters(self):
         with Group(THREE) as three:
