@@ -106,6 +106,6 @@ int main(int argc, char** argv) {
     log.Error(observe::event::kDaemonFailed, {}, std::string(daemon.status().message()));
     return ExitFor(daemon.status());
   }
-  (*daemon)->Serve();
-  return kOk;
+  const absl::Status served = (*daemon)->Serve();
+  return served.ok() ? kOk : ExitFor(served);
 }

@@ -85,6 +85,7 @@ bool OwnContribution::EncodeChunk(uint32_t index) {
     memory::Buffer packed;
     memory::SharedBuffer folded;  // of chunks that another cluster owns now
     double scale = 0;
+    absl::Status status;
   };
   const compression::CodecSpec codec = PlanOf(own_->plan())->ContributionCodec(context_.self);
   const size_t size = context_.endpoint->EncodedSizeMax(fragment_, index);
@@ -110,12 +111,20 @@ bool OwnContribution::EncodeChunk(uint32_t index) {
           job->folded = {};
         }
         auto* out = reinterpret_cast<uint8_t*>(job->bytes.data());
-        job->bytes.Resize(endpoint->EncodeChunk(fragment, index, {out, job->bytes.size()}).bytes);
+        const endpoint::EncodedChunk encoded =
+            endpoint->EncodeChunk(fragment, index, {out, job->bytes.size()});
+        job->status = encoded.status;
+        if (!job->status.ok()) return;
+        job->bytes.Resize(encoded.bytes);
         if (codec.entropy) PackIfSmaller(entropy.get(), &job->bytes, &job->packed);
         job->packed.Reset();
       },
       [this, op = own_->op(), index, job] {
         --encoding_;
+        if (!job->status.ok()) {
+          OnFailed(job->status);
+          return;
+        }
         OnEncoded(op, index, memory::SharedBuffer(std::move(job->bytes)));
       });
   return true;
@@ -142,6 +151,15 @@ void OwnContribution::OnEncoded(engine::OpId op, uint32_t index, memory::SharedB
   for (engine::ClusterId to : own_->Recipients(index)) SendChunk(to, index, false);
   encoded_(index);
   EncodeMore();
+}
+
+// Nothing of the chunk is anybody's: the contribution stays incomplete until it is released.
+void OwnContribution::OnFailed(const absl::Status& status) {
+  context_.listener->OnDeviceFailed(status);
+  if (drop_when_encoded_ && encoding_ == 0) {
+    DropOpen();
+    TryBegin();
+  }
 }
 
 void OwnContribution::SendChunk(engine::ClusterId to, uint32_t index, bool again) {

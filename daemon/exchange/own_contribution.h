@@ -60,6 +60,7 @@ class OwnContribution {
   void EncodeMore();
   bool EncodeChunk(uint32_t index);
   void OnEncoded(engine::OpId op, uint32_t index, memory::SharedBuffer payload);
+  void OnFailed(const absl::Status& status);
   void RetryEncoding();
   void DropOpen();
   void SendChunk(engine::ClusterId to, uint32_t index, bool again);

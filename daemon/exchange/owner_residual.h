@@ -2,8 +2,8 @@
 //
 // A round's new residual is made beside the old one, by each attempt anew, and takes its place with
 // the commit; an attempt that is dropped drops its own. Where another cluster has become the owner
-// of a chunk, what lies here is added to this cluster's next contribution (rounds.md: residual x
-// W / w), so that it is not lost; a gateway that dies loses it.
+// of a chunk, what lies here, times W / w, is added to this cluster's next contribution,
+// so that it is not lost; a gateway that dies loses it.
 //
 // Confined to the loop's thread; buffers move to workers and stay unwritten while shared.
 // Memory: 2 bytes an owned element, from the run's reserve, and as much again while a round is

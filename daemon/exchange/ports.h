@@ -102,6 +102,8 @@ class ExchangeListener {
   // A peer's chunk failed its checks; the round waits for a good copy, which is asked for.
   virtual void OnBadChunk(engine::ClusterId from, const ChunkAddress& address,
                           const absl::Status& status) = 0;
+  // The device that held a contribution's snapshot failed: that contribution will not be whole.
+  virtual void OnDeviceFailed(const absl::Status& status) = 0;
   // Worth a line in the log.
   virtual void OnNote(const std::string& text) = 0;
 };

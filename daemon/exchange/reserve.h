@@ -1,5 +1,5 @@
 // Memory for one whole round of a run, set aside when the run begins, so that no two rounds wait
-// for each other's memory (rounds.md P12).
+// for each other's memory.
 //
 // A round's buffers (own encoded chunks, means, results) come from the reserve while the round owns
 // it and from the shared pool otherwise, which is only ever tried. The reserve belongs to one round

@@ -7,6 +7,7 @@ namespace causeway::observe::event {
 
 inline constexpr std::string_view kDaemonStarting = "daemon.starting";
 inline constexpr std::string_view kGpu = "daemon.gpu";
+inline constexpr std::string_view kGpuFailed = "daemon.gpu-failed";
 inline constexpr std::string_view kDaemonReady = "daemon.ready";
 inline constexpr std::string_view kDaemonDraining = "daemon.draining";
 inline constexpr std::string_view kDaemonStopped = "daemon.stopped";
@@ -23,6 +24,7 @@ inline constexpr std::string_view kPeerDown = "peer.down";
 inline constexpr std::string_view kLaneBroken = "peer.lane-broken";
 inline constexpr std::string_view kPeerRefused = "peer.refused";
 inline constexpr std::string_view kTrainerAttached = "trainer.attached";
+inline constexpr std::string_view kTrainerDevice = "trainer.device";
 inline constexpr std::string_view kTrainerGone = "trainer.gone";
 inline constexpr std::string_view kTrainerRefused = "trainer.refused";
 inline constexpr std::string_view kRunFormed = "run.formed";

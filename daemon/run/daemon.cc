@@ -203,6 +203,8 @@ Surroundings Daemon::Around() {
   out.transport = transport_.get();
   out.log = log_;
   out.metrics = &metrics_;
+  out.gpu = gpu_;
+  out.device_failed = [this](const absl::Status& status) { OnDeviceFailed(status); };
   out.find_session = [this](uint64_t id) { return trainers_ ? trainers_->Find(id) : nullptr; };
   return out;
 }
@@ -261,7 +263,7 @@ absl::Status Daemon::OpenDoors() {
 
 // ---------------------------------------------------------------- serving and draining
 
-void Daemon::Serve() {
+absl::Status Daemon::Serve() {
   watchdog_ = std::make_unique<notify::Watchdog>(
       notify::WatchdogInterval(), std::vector<const notify::Heartbeat*>{&loop_heartbeat_},
       notifier_, [this](const std::string& name) {
@@ -283,6 +285,20 @@ void Daemon::Serve() {
   notifier_.ExtendTimeout(std::chrono::milliseconds(2 * config_.peer_timeout_ms));
   transport_->Drain(absl::Milliseconds(config_.peer_timeout_ms / 2));
   log_->Info(event::kDaemonStopped, {{"cluster", config_.cluster}}, "stopped");
+  return device_failure_;
+}
+
+// An error of CUDA's lasts as long as the process that met it: no later call on that device would
+// succeed, for any run. The service manager starts another, which tries the device before it uses
+// it; the trainer finds it as after any restart, and submits again from where it can.
+void Daemon::OnDeviceFailed(const absl::Status& status) {
+  if (!device_failure_.ok()) return;
+  device_failure_ = absl::UnavailableError(absl::StrCat(gpu_->Name(), ": ", status.message()));
+  log_->Error(event::kGpuFailed, {{"gpu", gpu_->Name()}},
+              absl::StrCat(status.message(), "; the submission that lies there cannot be read, and ",
+                           "this process ends, since CUDA's errors last as long as it; `gpu: off` "
+                           "does without the device"));
+  loop_->Stop();
 }
 
 void Daemon::BeginDrain(const char* signal) {

@@ -46,8 +46,8 @@ class Daemon final : private trainers::TrainerListener,
   ~Daemon() override;
 
   // Serves until SIGTERM or SIGINT, then drains: open operations end, within a bound, and peers are
-  // told.
-  void Serve();
+  // told. Otherwise UNAVAILABLE: the GPU failed; another process may find it well.
+  absl::Status Serve();
 
  private:
   Daemon(const config::Config& config, std::string config_path, observe::Logger* log);
@@ -60,6 +60,7 @@ class Daemon final : private trainers::TrainerListener,
   absl::Status OpenDoors();
   Surroundings Around();
 
+  void OnDeviceFailed(const absl::Status& status);
   void BeginDrain(const char* signal);
   void CheckDrained();
   void Tick();  // once a second: metrics, status line
@@ -77,6 +78,8 @@ class Daemon final : private trainers::TrainerListener,
   std::optional<trainers::Problem> OnHello(trainers::Session& session) override;
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
               schema::Schema schema) override;
+  void OnShare(trainers::Session& session, const trainers::ShareRequest& request,
+               loop::Descriptor memory) override;
   void OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
                std::vector<local::SliceRecord> slices) override;
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request) override;
@@ -133,6 +136,7 @@ class Daemon final : private trainers::TrainerListener,
   notify::Notifier notifier_;
   notify::Heartbeat loop_heartbeat_{"control loop"};
   std::unique_ptr<notify::Watchdog> watchdog_;
+  absl::Status device_failure_;  // ends Serve
   bool draining_ = false;
   int64_t drain_until_us_ = 0;
   std::atomic<bool> closing_{false};

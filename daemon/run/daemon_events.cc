@@ -63,6 +63,10 @@ void Daemon::OnJoin(trainers::Session& session, const trainers::JoinRequest& req
                     schema::Schema schema) {
   FindRun(session.run())->OnJoin(session, request, std::move(schema));
 }
+void Daemon::OnShare(trainers::Session& session, const trainers::ShareRequest& request,
+                     loop::Descriptor memory) {
+  FindRun(session.run())->OnShare(session, request, memory);
+}
 void Daemon::OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
                      std::vector<local::SliceRecord> slices) {
   FindRun(session.run())->OnOffer(session, request, std::move(slices));

@@ -1,4 +1,4 @@
-// The engine's durable words of one run (P2: promise, accepted record) as a file, written so that
+// The engine's durable words of one run (promise, accepted record) as a file, written so that
 // they survive a power cut: a new file, fsync, rename, fsync of the directory.
 //
 // File: "CWDUR1\n", u32 little-endian payload length, 32 bytes SHA-256 of the payload, payload =

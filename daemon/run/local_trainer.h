@@ -11,11 +11,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "daemon/endpoint/coverage.h"
+#include "daemon/endpoint/device_snapshots.h"
 #include "daemon/engine/action.h"
 #include "proto/local_protocol.h"
 
@@ -28,6 +30,8 @@ struct LocalOp {
   int64_t base_round = 0;
   local::Origin origin = local::Origin::kBase;
   uint64_t weight = 0;  // of all ranks
+  // Where its snapshot lies; shared with contributions. Null: in the segment.
+  std::shared_ptr<const endpoint::DeviceSnapshots> device;
   int64_t submitted_us = 0;
   std::map<uint32_t, uint64_t> submits;  // by rank that has submitted: its message's number
   std::set<uint32_t> applied;            // ranks
@@ -60,6 +64,8 @@ struct LocalTrainer {
   local::Init init = local::Init::kRun;
   std::map<uint32_t, LocalRank> ranks;
   std::vector<endpoint::Coverage> slices;  // by fragment, until the last rank has offered
+  // Of its own device, mapped here; shared with operations and contributions. Null: none.
+  std::shared_ptr<const endpoint::DeviceSnapshots> device;
   bool announced = false;                  // the engine knows it
   bool digesting = false;                  // the final values' digest is being made
   std::map<uint32_t, LocalOp> ops;         // by fragment

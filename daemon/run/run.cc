@@ -192,7 +192,10 @@ void Run::Do(const engine::Persist& action) {
 void Run::Do(const engine::StartContribution& action) {
   if (trainer_) {
     auto op = trainer_->ops.find(action.fragment);
-    if (op != trainer_->ops.end() && op->second.id() == action.op) op->second.sending = true;
+    if (op != trainer_->ops.end() && op->second.id() == action.op) {
+      op->second.sending = true;
+      endpoint_->SnapshotIn(action.fragment, op->second.device);
+    }
   }
   exchange_->rounds(action.fragment).StartContribution(action);
 }
@@ -221,7 +224,9 @@ void Run::Do(const engine::DropAttempts& action) {
 }
 
 void Run::Do(const engine::ReleaseRetained& action) {
-  if (exchange_) exchange_->rounds(action.fragment).Release(action.op);
+  if (!exchange_) return;
+  exchange_->rounds(action.fragment).Release(action.op);
+  endpoint_->SnapshotIn(action.fragment, nullptr);
 }
 
 void Run::Do(const engine::FetchState& action) {

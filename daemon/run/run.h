@@ -51,6 +51,8 @@ class Run final : private exchange::ExchangeListener {
   std::optional<trainers::Problem> OnHello(trainers::Session& session);
   void OnJoin(trainers::Session& session, const trainers::JoinRequest& request,
               schema::Schema schema);
+  void OnShare(trainers::Session& session, const trainers::ShareRequest& request,
+               const loop::Descriptor& memory);
   void OnOffer(trainers::Session& session, const trainers::OfferRequest& request,
                std::vector<local::SliceRecord> slices);
   void OnSubmit(trainers::Session& session, const trainers::SubmitRequest& request);
@@ -123,11 +125,14 @@ class Run final : private exchange::ExchangeListener {
   void OnAdopted(engine::FragmentId fragment, const engine::StateId& state) override;
   void OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& address,
                   const absl::Status& status) override;
+  void OnDeviceFailed(const absl::Status& status) override;
   void OnNote(const std::string& text) override;
 
   void SendAgain(engine::ClusterId peer, const std::vector<exchange::ChunkAddress>& chunks);
 
   // ---- joining
+  absl::StatusOr<std::shared_ptr<const endpoint::DeviceSnapshots>> Map(
+      const trainers::ShareRequest& request, const loop::Descriptor& memory);
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
   void StartFetches();
   void Fetch(const engine::FetchState& action);

@@ -129,6 +129,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   // A former schema's memory goes first; until there is another, peers may send nothing.
   if (exchange_) network_.SetWindow(0);
   checkpoints_.Detach();
+  if (trainer_) trainer_->device.reset();  // it was mapped for that schema's layout
   exchange_.reset();
   reserve_.reset();
   endpoint_.reset();
@@ -197,7 +198,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
 }
 
 // Room for one whole round of a peer where the budget allows it: then no order of arrival can wait
-// for another (rounds.md P12).
+// for another.
 uint64_t Run::WindowBytes() const {
   uint64_t round = 0;
   for (uint32_t f = 0; f < layout_->fragments().size(); ++f) {

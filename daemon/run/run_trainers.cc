@@ -34,6 +34,13 @@ std::optional<trainers::Problem> Run::CheckSubmit(const trainers::Session& sessi
   if (!trainer_->ranks.at(session.rank()).ready) {
     return Retry(local::Code::kNotReady, "the run is not ready; wait for Ready");
   }
+  if (request.memory == local::Memory::kDevice && trainer_->device == nullptr) {
+    trainers::Problem problem;  // another Join came after that Share
+    problem.code = local::Code::kProtocol;
+    problem.fatal = true;
+    problem.text = "Submit: the device memory that was shared is another schema's; Share again";
+    return problem;
+  }
   if (trainer_->world > 1 &&
       request.op != local::OpNumber(request.fragment, request.base_round)) {
     trainers::Problem problem;
@@ -80,6 +87,7 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
   op.fragment = request.fragment;
   op.base_round = request.base_round;
   op.origin = request.origin;
+  op.device = request.memory == local::Memory::kDevice ? trainer_->device : nullptr;
   const uint64_t room = std::numeric_limits<uint64_t>::max() - op.weight;
   op.weight += std::min(room, request.weight);
   op.submits[session.rank()] = request.sequence;
@@ -100,15 +108,21 @@ void Run::OnWhole(const LocalOp& op) {
     HandOver(op.fragment);
     return;
   }
-  auto nonfinite = std::make_shared<std::optional<std::string>>();  // shared by the two halves
+  using Found = absl::StatusOr<std::optional<std::string>>;
+  auto nonfinite = std::make_shared<Found>(std::nullopt);  // shared by the two halves
   around_.workers->Submit([this, endpoint = endpoint_, id = op.id(), fragment = op.fragment,
-                           nonfinite, loop = around_.loop, alive = std::weak_ptr<bool>(alive_)] {
-    *nonfinite = endpoint->NonFiniteInSnapshot(fragment);
+                           device = op.device, nonfinite, loop = around_.loop, alive = std::weak_ptr<bool>(alive_)] {
+    *nonfinite = endpoint->NonFiniteIn(device.get(), fragment);
     loop->Post([this, alive, id, fragment, nonfinite] {
-      if (alive.expired() || !trainer_) return;
+      if (alive.expired()) return;
+      if (!nonfinite->ok()) {
+        OnDeviceFailed(nonfinite->status());
+        return;
+      }
+      if (!trainer_) return;
       auto found = trainer_->ops.find(fragment);
       if (found == trainer_->ops.end() || found->second.id() != id) return;
-      if (!*nonfinite) {
+      if (!**nonfinite) {
         HandOver(fragment);
         return;
       }
@@ -116,10 +130,10 @@ void Run::OnWhole(const LocalOp& op) {
       trainer_->ops.erase(found);
       trainers::Problem problem;
       problem.code = local::Code::kNonfinite;
-      problem.tensor = **nonfinite;
+      problem.tensor = ***nonfinite;
       problem.round = refused.base_round + 1;
       problem.text =
-          absl::StrCat("tensor '", **nonfinite, "' holds NaN or Inf; nothing of it was sent");
+          absl::StrCat("tensor '", ***nonfinite, "' holds NaN or Inf; nothing of it was sent");
       around_.metrics->screened_updates.With({name(), "nonfinite"}).Add(1);
       EndRefused(refused, problem);
     });

@@ -3,9 +3,11 @@
 #define CAUSEWAY_DAEMON_RUN_SURROUNDINGS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "daemon/config/config.h"
+#include "daemon/gpu/gpu_codec.h"
 #include "daemon/loop/loop.h"
 #include "daemon/memory/budget.h"
 #include "daemon/memory/buffer_pool.h"
@@ -30,7 +32,10 @@ struct Surroundings {
   transport::Transport* transport = nullptr;
   observe::Logger* log = nullptr;
   observe::Metrics* metrics = nullptr;
+  std::shared_ptr<gpu::GpuCodec> gpu;  // shared with trainers' memory; null: the CPU does everything
   FindSession find_session;
+  // The GPU failed while a contribution lay in its memory.
+  std::function<void(const absl::Status&)> device_failed;
 };
 
 }  // namespace causeway::run

@@ -182,6 +182,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
                   const absl::Status& status) override {
     bad_chunks.push_back(status);
   }
+  void OnDeviceFailed(const absl::Status& status) override { device_failures.push_back(status); }
   void OnNote(const std::string& text) override { notes.push_back(text); }
 
  private:
@@ -207,6 +208,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   std::vector<engine::StateFailed> failed_states;
   std::vector<engine::StateId> adopted;
   std::vector<absl::Status> bad_chunks;
+  std::vector<absl::Status> device_failures;
   std::vector<std::string> notes;
   uint64_t received_bytes = 0;
   uint64_t returned_bytes = 0;
