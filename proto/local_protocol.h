@@ -143,7 +143,7 @@ struct Join {
 };
 static_assert(sizeof(Join) == 48);
 
-// How a fragment's new value meets the parameters (trainer.md, APPLY).
+// How a fragment's new value meets the parameters.
 enum class ApplyMode : uint8_t { kCarry = 0, kMix = 1, kReplace = 2 };
 
 inline constexpr uint32_t kDelayAuto = 0xffffffffu;

@@ -1,5 +1,5 @@
 // Between a promise and the next INSTALLED the context is frozen: what was reported stays as it is,
-// so a candidate may build on it (rounds.md P7). Rejected alternative: keep copies of the reported
+// so a candidate may build on it. Rejected alternative: keep copies of the reported
 // values.
 #include "daemon/engine/acceptor.h"
 

@@ -1,5 +1,5 @@
-// This gateway's own word: what it promises, which record it accepts, when that is INSTALLED (P7,
-// P10).
+// This gateway's own word: what it promises, which record it accepts, when that is INSTALLED
+// (ROUNDS.md, Change of membership).
 //
 // Confined to the engine. Never begins a change of membership; candidate.h does.
 #ifndef CAUSEWAY_DAEMON_ENGINE_ACCEPTOR_H_

@@ -1,5 +1,5 @@
 // A candidacy speaks only to the incarnations known when it began: a process that restarted
-// meanwhile has lost what it may have promised, and needs a higher epoch (rounds.md, history 2).
+// meanwhile has lost what it may have promised, and needs a higher epoch (history 2 of tests/sim).
 #include "daemon/engine/candidate.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A change of membership that this gateway leads: PREPARE, collect promises, decide, INSTALL (P7,
-// P10); and the founding of a run, which takes the same path with every voter.
+// A change of membership that this gateway leads: PREPARE, collect promises, decide, INSTALL; and
+// the founding of a run, which takes the same path with every voter.
 //
 // Confined to the engine. Whether a change is needed is for liveness.h and leader.h to say.
 #ifndef CAUSEWAY_DAEMON_ENGINE_CANDIDATE_H_

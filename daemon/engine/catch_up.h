@@ -1,4 +1,4 @@
-// How a gateway that is behind gets the committed values (P11): asks a donor, has the data plane
+// How a gateway that is behind gets the committed values: asks a donor, has the data plane
 // stage the state it offers, and takes it over when that is allowed.
 //
 // Confined to the engine. Moves no bytes and never takes part in COMPLETE's set.

@@ -1,4 +1,4 @@
-// The order is that of P8 to P10: whose word counts, what is the best record, what is committed, is
+// The order is that of ROUNDS.md: whose word counts, what is the best record, what is committed, is
 // a rollback needed, who are the members.
 #include "daemon/engine/decision.h"
 
@@ -86,7 +86,7 @@ bool Decider::Collect() {
   return true;
 }
 
-// P8: a blank disk counts only if the voters outside the non-blank ones form no quorum.
+// A blank disk counts only if the voters outside the non-blank ones form no quorum.
 bool Decider::CountVoices() {
   voices_ = non_blank_;
   const ClusterSet blanks = promised_ - non_blank_;
@@ -115,7 +115,7 @@ void Decider::SortKeepers() {
   }
 }
 
-// P9: commit iff all keepers sent COMPLETE for the highest attempt that any of them reports.
+// Commit iff all keepers sent COMPLETE for the highest attempt that any of them reports.
 bool Decider::AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const {
   bool any = false;
   Attempt highest = 0;

@@ -1,4 +1,4 @@
-// What a candidate makes of the promises it holds (ROUNDS.md P8 to P10): the next record, or why
+// What a candidate makes of the promises it holds (ROUNDS.md, Q): the next record, or why
 // not yet. A pure function, so that tests can give it histories directly.
 #ifndef CAUSEWAY_DAEMON_ENGINE_DECISION_H_
 #define CAUSEWAY_DAEMON_ENGINE_DECISION_H_

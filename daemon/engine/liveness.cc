@@ -1,5 +1,5 @@
 // A leader is heard only in the incarnation that its record names, active in that record: a name
-// that answers is not enough (rounds.md, history 7).
+// that answers is not enough (history 7 of tests/sim).
 #include "daemon/engine/liveness.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Who is heard, and what a member does that does not hear its leader (P7): suspicion, pre-votes.
+// Who is heard, and what a member does that does not hear its leader: suspicion, pre-votes.
 //
 // Confined to the engine. Silence is counted from any progress, never from a single deadline.
 #ifndef CAUSEWAY_DAEMON_ENGINE_LIVENESS_H_

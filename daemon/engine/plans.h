@@ -1,7 +1,7 @@
-// Which plan (codec, chunk boundaries, policy) a contribution is encoded under (P3). Bodies are
+// Which plan (codec, chunk boundaries, policy) a contribution is encoded under. Bodies are
 // opaque.
 //
-// Confined to the engine. Differs from rounds.md on purpose: a contribution names its plan and is
+// Confined to the engine. A contribution names its plan and is
 // decoded by it, so members may switch at different rounds and nothing has to agree on the moment.
 #ifndef CAUSEWAY_DAEMON_ENGINE_PLANS_H_
 #define CAUSEWAY_DAEMON_ENGINE_PLANS_H_

@@ -1,5 +1,5 @@
-// The two records of the protocol: R, the agreed membership (ROUNDS.md P1), and the record of one
-// commit (P6). Plain values; who stores or sends them serialises them.
+// The two records of the protocol: R, the agreed membership (ROUNDS.md, Words), and the record of
+// one commit. Plain values; who stores or sends them serialises them.
 #ifndef CAUSEWAY_DAEMON_ENGINE_RECORD_H_
 #define CAUSEWAY_DAEMON_ENGINE_RECORD_H_
 
@@ -76,7 +76,7 @@ struct CommitRecord {
 // older than this is told to rebase instead.
 inline constexpr int kCommitRecordsKept = 64;
 
-// What survives a restart, written before a promise or an acceptance leaves (P2).
+// What survives a restart, written before a promise or an acceptance leaves.
 // `founding`: this disk took part in the run's founding and has not been lost since, so the absence
 // of an accepted record is knowledge, not amnesia.
 struct Durable {

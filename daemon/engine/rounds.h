@@ -1,4 +1,4 @@
-// Rounds within an installed epoch (ROUNDS.md P4 to P6): contributions, withdrawals, cuts, COMPLETE
+// Rounds within an installed epoch (see ROUNDS.md): contributions, withdrawals, cuts, COMPLETE
 // and commit, for all fragments of the run.
 //
 // Confined to the engine. Acts only while the context is Active; commits only while it is not

@@ -1,4 +1,4 @@
-// WITHDRAW and CUT (P5): how a round goes on without a contribution that will not come.
+// WITHDRAW and CUT: how a round goes on without a contribution that will not come.
 #include <algorithm>
 #include <cassert>
 

@@ -1,4 +1,4 @@
-// COMPLETE, COMMITTED and what an INSTALLED record decides (P6, P9).
+// COMPLETE, COMMITTED and what an INSTALLED record decides.
 #include <cassert>
 
 #include "daemon/engine/chain.h"

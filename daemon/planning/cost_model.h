@@ -1,5 +1,5 @@
 // What an exchange costs over measured lines, and the shares of chunks that make it cheapest
-// (rounds.md: cluster i moves 1 + (n - 2) s_i of the data; minimise the slowest line's time).
+// (cluster i moves 1 + (n - 2) s_i of the data; minimise the slowest line's time).
 //
 // Model: each cluster has one line, with a rate out and a rate in; all of its peers share it. Paths
 // between lines are not modelled: a pair whose own path is slower than both lines looks like two

@@ -1,5 +1,5 @@
 // What a leader fixes for later rounds of a run: how contributions are encoded, which way they go,
-// and who reduces which chunk (rounds.md, P3). Plain data, the same on every member.
+// and who reduces which chunk. Plain data, the same on every member.
 //
 // Pure; any thread. Does not: choose (cost_model.h, planner.h), or know bytes on the wire
 // (daemon/run).

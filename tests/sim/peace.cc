@@ -11,7 +11,7 @@ constexpr Time kProbePeriod = 50 * kTick;
 
 }  // namespace
 
-// Whether the clusters in `up` can form every quorum that may be asked of them, by P8: a blank disk
+// Whether the clusters in `up` can form every quorum that may be asked of them: a blank disk
 // counts only if those that are not blank could not be outvoted without it.
 bool World::Recoverable(engine::ClusterSet up) const {
   engine::ClusterSet remember;

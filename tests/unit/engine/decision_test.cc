@@ -1,5 +1,5 @@
 // What a candidate may conclude from promises: the histories that are about one decision, and the
-// rules of P8 to P10 one by one.
+// rules of ROUNDS.md one by one.
 #include "daemon/engine/decision.h"
 
 #include <catch2/catch.hpp>
