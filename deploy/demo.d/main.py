@@ -35,7 +35,7 @@ def parse_options():
                         "which trains on meanwhile")
     parser.add_argument("--algorithm", choices=list(plan.ALGORITHMS),
                         help="instead of a preset's: " +
-                        "; ".join(f"{name}: {entry.about}" for name, entry in plan.ALGORITHMS.items()))
+                        "; ".join(f"{name}: {entry.about}" for name, entry in plan.ALGORITHMS.items()).replace("%", "%%"))
     parser.add_argument("--clusters", type=int, choices=range(2, len(plan.CLUSTERS) + 1), default=2)
     parser.add_argument("--seeds", type=int, default=1, metavar="N",
                         help="repeat sync-lan and causeway for so many seeds: the mean gap and its bound")
