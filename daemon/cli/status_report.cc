@@ -163,6 +163,30 @@ std::string Plan(const admin::v1::PlanStatus& plan) {
   return absl::StrCat("  ", Printable(text), "\n");
 }
 
+// Who decides about membership; empty while the run has not been founded.
+std::string Votes(const RunStatus& run) {
+  if (run.leader().empty()) return "";
+  return absl::StrCat(
+      "  ", Printable(absl::StrCat("led by ", run.leader(), "; votes of ", List(run.voters()))),
+      "\n");
+}
+
+// The outer state on disk; empty while none has been written and none failed.
+std::string Checkpoints(const admin::v1::CheckpointStatus& checkpoint) {
+  std::string text;
+  if (!checkpoint.failure().empty()) {
+    text = absl::StrCat("checkpoints FAIL: ", checkpoint.failure(), "; ");
+  } else if (checkpoint.written() == 0) {
+    return "";
+  }
+  absl::StrAppend(&text, "newest checkpoint ",
+                  checkpoint.written() == 0
+                      ? std::string("is of an earlier process")
+                      : absl::StrCat(FormatSeconds(checkpoint.age_s()), " ago"),
+                  ", ", Plural(checkpoint.fragments_behind(), "fragment"), " behind");
+  return absl::StrCat("  ", Printable(text), "\n");
+}
+
 std::string Run(const RunStatus& run) {
   std::string text = absl::StrCat("run ", run.name(), ": ", run.state());
   if (!run.detail().empty()) absl::StrAppend(&text, " (", run.detail(), ")");
@@ -180,7 +204,7 @@ std::string Run(const RunStatus& run) {
   if (run.residual_lost()) {
     absl::StrAppend(&text, "  this gateway restarted: its error feedback began again at zero\n");
   }
-  return text + Plan(run.plan()) + Fragments(run);
+  return text + Votes(run) + Plan(run.plan()) + Checkpoints(run.checkpoint()) + Fragments(run);
 }
 
 }  // namespace

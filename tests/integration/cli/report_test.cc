@@ -38,6 +38,11 @@ admin::v1::StatusReply Sample() {
   run->set_epoch("3.paris");
   run->add_members("paris");
   run->add_members("tokyo");
+  run->add_voters("paris");
+  run->add_voters("tokyo");
+  run->set_leader("paris");
+  run->mutable_checkpoint()->set_written(3);
+  run->mutable_checkpoint()->set_age_s(12);
   run->set_rule("nesterov");
   run->set_codec("int4:b64:ef");
   run->set_local_steps(20);
@@ -65,9 +70,23 @@ tokyo  up     gateway.tokyo.example.org:7443  paris       4/4    98.2 ms  0.4s  
 run demo: running
   clusters paris, tokyo; epoch 3.paris; nesterov, int4:b64:ef, 20 local steps; 544,256 elements; 1 trainer
   12 rounds committed, 0 without this cluster; sent 0 B, received 0 B
+  led by paris; votes of paris, tokyo
+  newest checkpoint 12s ago, 0 fragments behind
   FRAGMENT  ROUND  PHASE       PROGRESS    LAST ROUND  WAITS FOR
   0         12     exchanging  2/3 chunks  1.23s       tokyo
 )");
+}
+
+TEST_CASE("status says that checkpoints fail, and nothing where there are none") {
+  admin::v1::StatusReply status = Sample();
+  status.mutable_runs(0)->clear_checkpoint();
+  CHECK(FormatStatus(status, 0).find("checkpoint") == std::string::npos);
+  admin::v1::CheckpointStatus* checkpoint = status.mutable_runs(0)->mutable_checkpoint();
+  checkpoint->set_failure("/var/lib/causeway: No space left on device");
+  checkpoint->set_fragments_behind(4);
+  CHECK(FormatStatus(status, 0).find(
+            "  checkpoints FAIL: /var/lib/causeway: No space left on device; newest checkpoint is "
+            "of an earlier process, 4 fragments behind\n") != std::string::npos);
 }
 
 TEST_CASE("status as a program reads it") {
@@ -137,7 +156,8 @@ TEST_CASE("a run's memory is the sum of its parts and grows with what it asks fo
   CHECK(MemoryOf(config, run).bytes_per_parameter > packed.bytes_per_parameter);
 }
 
-TEST_CASE("a run's memory counts the mean, what owners keep, and the largest of what auto chooses") {
+TEST_CASE(
+    "a run's memory counts the mean, what owners keep, and the largest of what auto chooses") {
   config::Config config;
   config::Run run;
   run.clusters = {"lima", "paris", "tokyo"};
