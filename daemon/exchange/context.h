@@ -35,6 +35,8 @@ struct Context {
   ExchangeListener* listener = nullptr;
   // Chunks of a fragment's state that a donor has sent and its joiners have not yet got.
   uint32_t served_ahead_max = 256;
+  // A joiner that takes nothing of it for so long is not served any further: commits wait for it.
+  int64_t serve_patience_us = 30'000'000;
 };
 
 // After this long a task that found no memory is tried again.

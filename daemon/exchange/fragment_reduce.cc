@@ -65,7 +65,8 @@ void FragmentExchange::StartReduction(const engine::Reduce& action) {
   auto next = std::make_shared<Reduction>(action, *std::move(plan), context_.self, chunks_);
   const bool same = reduction_ && reduction_->SameWork(*next);
   context_.reserve->Open(fragment_, action.round);
-  if (same && next->direct()) {
+  // In another epoch what was asked of the others is void and goes out again.
+  if (same && next->direct() && reduction_->order().epoch == action.epoch) {
     reduction_->Rename(action);
     reduction_->announced = false;
   } else {

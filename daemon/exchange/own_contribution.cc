@@ -37,27 +37,29 @@ OwnContribution::OwnContribution(const Context& context, engine::FragmentId frag
 
 void OwnContribution::Start(const engine::StartContribution& action) {
   own_ = std::make_unique<Contribution>(action, chunks_);
+  plan_.reset();
   begun_ = false;
   Address(action.epoch, action.to);
   TryBegin();
 }
 
 void OwnContribution::Address(engine::Epoch epoch, engine::ClusterSet to) {
-  const planning::Plan* plan = PlanOf(own_->plan());
-  own_->Address(epoch, to, plan != nullptr ? routing_->Of(own_->plan(), *plan) : nullptr);
+  if (!plan_) {
+    if (const planning::Plan* known = context_.plans->Find(own_->plan())) plan_ = *known;
+  }
+  own_->Address(epoch, to, plan_ ? routing_->Of(own_->plan(), *plan_) : nullptr);
 }
 
 void OwnContribution::TryBegin() {
   if (!own_ || begun_ || context_.endpoint->open(fragment_) || !may_begin_()) return;
-  const planning::Plan* plan = PlanOf(own_->plan());
+  if (!plan_) Address(own_->epoch(), {});
   const bool outer = context_.outer->rule(fragment_).HasOuterState();
   const bool ready =
-      plan != nullptr && (!outer || context_.endpoint->Holds(fragment_, own_->round() - 1));
+      plan_.has_value() && (!outer || context_.endpoint->Holds(fragment_, own_->round() - 1));
   if (!ready) return;
-  if (own_->owners() == nullptr) Address(own_->epoch(), {});
   const absl::Status begun = context_.endpoint->Begin(fragment_, own_->round() - 1, own_->weight(),
                                                       Seed(own_->round(), context_.self),
-                                                      plan->ContributionCodec(context_.self));
+                                                      plan_->ContributionCodec(context_.self));
   assert(begun.ok() && "its value is here");
   (void)begun;
   begun_ = true;
@@ -87,7 +89,7 @@ bool OwnContribution::EncodeChunk(uint32_t index) {
     double scale = 0;
     absl::Status status;
   };
-  const compression::CodecSpec codec = PlanOf(own_->plan())->ContributionCodec(context_.self);
+  const compression::CodecSpec codec = plan_->ContributionCodec(context_.self);
   const size_t size = context_.endpoint->EncodedSizeMax(fragment_, index);
   absl::StatusOr<memory::Buffer> bytes = context_.reserve->Allocate(fragment_, size);
   if (!bytes.ok()) return false;

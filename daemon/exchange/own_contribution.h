@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/engine/action.h"
@@ -55,7 +56,6 @@ class OwnContribution {
   const Contribution* current() const { return own_.get(); }
 
  private:
-  const planning::Plan* PlanOf(engine::PlanId id) const { return context_.plans->Find(id); }
   void Address(engine::Epoch epoch, engine::ClusterSet to);
   void EncodeMore();
   bool EncodeChunk(uint32_t index);
@@ -74,8 +74,9 @@ class OwnContribution {
   const std::function<void(uint32_t)> encoded_;
 
   std::unique_ptr<Contribution> own_;
-  bool begun_ = false;     // own_ is the endpoint's open contribution
-  uint32_t encoding_ = 0;  // chunks on workers
+  std::optional<planning::Plan> plan_;  // own_'s; the book forgets old ones, a contribution may not
+  bool begun_ = false;                  // own_ is the endpoint's open contribution
+  uint32_t encoding_ = 0;               // chunks on workers
   bool retrying_ = false;
   bool drop_when_encoded_ = false;  // the endpoint's open contribution counts nowhere
 

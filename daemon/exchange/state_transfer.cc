@@ -240,7 +240,8 @@ void StateTransfer::FinishRelabel(const engine::StateId& state) {
 // ---------------------------------------------------------------- donor
 
 void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state) {
-  const bool have = committed_ == state && !rounds_->committing() && !rounds_->replacing();
+  const bool have =
+      committed_ == state && !rounds_->committing() && !rounds_->replacing() && !stuck_;
   if (!have) {
     context_.port->OfferState(from, fragment_, state, {});
     return;
@@ -253,6 +254,8 @@ void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& sta
                                   [from](const Serving& s) { return s.to == from; });
   if (queued) return;
   waiting_.push_back({from, state});
+  ++moved_;
+  Watch();
   rounds_->HoldCommits();
   if (waiting_.size() == 1) ServeMore();
 }
@@ -329,6 +332,7 @@ void StateTransfer::OnPieceEncoded(uint32_t piece, memory::Buffer bytes) {
     if (context_.port->SendChunk(serving.to, address, memory::SharedBuffer(std::move(bytes)),
                                  false)) {
       ++in_flight_;
+      ++moved_;
     } else {
       serving.next = std::min(serving.next, piece);  // its queue is full, or its link just ended
       RetryServing();
@@ -340,7 +344,31 @@ void StateTransfer::OnPieceEncoded(uint32_t piece, memory::Buffer bytes) {
 void StateTransfer::OnChunkDone() {
   if (in_flight_ == 0) return;  // a piece of an exchange before this one
   --in_flight_;
+  ++moved_;
+  stuck_ = false;
   ServeMore();
+}
+
+// Looks again after a while, as long as somebody is served.
+void StateTransfer::Watch() {
+  if (std::exchange(watching_, true)) return;
+  tasks_.After(context_.serve_patience_us, [this, before = moved_] {
+    watching_ = false;
+    if (serving() && moved_ == before) GiveUpServing();
+    if (serving()) Watch();
+  });
+}
+
+// A joiner whose window is shut would hold up every round of the fragment.
+void StateTransfer::GiveUpServing() {
+  Serving& serving = waiting_.front();
+  if (serving.gone) return;
+  context_.listener->OnNote(absl::StrCat("cluster ", serving.to, " takes nothing of fragment ",
+                                         fragment_, "'s state: it is not served any further"));
+  context_.port->OfferState(serving.to, fragment_, serving.state, {});
+  serving.gone = true;
+  stuck_ = in_flight_ > 0;
+  FinishIfServed();
 }
 
 void StateTransfer::FinishIfServed() {

@@ -8,7 +8,7 @@
 //
 // Memory: a state being fetched lies in pooled buffers once, encoded (4 or 8 bytes an element); of
 // one being sent at most Context::served_ahead_max chunks. Commits wait until the last piece is
-// encoded.
+// encoded, or the joiner has taken nothing for Context::serve_patience_us.
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 
@@ -76,6 +76,8 @@ class StateTransfer {
   void Verify();
   void ServeMore();
   void RetryServing();
+  void Watch();
+  void GiveUpServing();
   bool EncodePiece(uint32_t piece);
   void OnPieceEncoded(uint32_t piece, memory::Buffer bytes);
   void FinishIfServed();
@@ -92,6 +94,10 @@ class StateTransfer {
   std::vector<Serving> waiting_;    // joiners; the first is being served. Each at most twice
   uint32_t in_flight_ = 0;          // pieces sent and not yet done, of all joiners
   bool retrying_ = false;
+  uint64_t moved_ =
+      0;  // pieces sent and done, and requests: what a joiner that takes nothing stops
+  bool watching_ = false;
+  bool stuck_ = false;  // what is in flight does not move: nobody is served meanwhile
   work::Tasks tasks_;
 };
 

@@ -318,6 +318,48 @@ TEST_CASE("owners: what was asked for is asked again on the next link") {
   group.Commit(order);
 }
 
+TEST_CASE("owners: what was asked for in one epoch is asked for again in the next") {
+  Owners group(3, {"int4:ef", {}, kElements});
+  group.Know(1, ByOwner("int4:ef", {4096, 0, 0}));
+  group.Know(2, {Codec("int4:ef"), {}, planning::Route::kDirect, {}, ""});
+  const std::vector<engine::PlanId> plans = {1, 2, 2};  // cluster 0 sends to itself alone
+  for (auto& side : group.sides) side->linked = false;  // what they ask for is lost
+  const engine::Reduce before = group.By(group.Order(1, {1, 1, 1}), plans);
+  group.Contribute(1, {1, 1, 1}, plans);
+  for (auto& side : group.sides) side->rounds().Reduce(before);
+  group.Until([&] { return !group.side(0).held.empty(); });
+  for (auto& side : group.sides) side->linked = true;
+  group.Install({2, 0}, engine::ClusterSet{0, 1, 2});
+  const engine::Reduce after = group.By(group.Order(1, {1, 1, 1}), plans);
+  for (engine::ClusterId id : {0, 1, 2}) {
+    engine::ResendContribution again;
+    again.round = 1;
+    again.epoch = {2, 0};
+    again.op = {7, 1};
+    again.weight = 1;
+    again.plan = plans[id];
+    again.to = engine::ClusterSet{0, 1, 2};
+    group.side(id).held.clear();
+    group.side(id).rounds().Resend(again);
+    group.side(id).rounds().Reduce(after);
+  }
+  group.Held();
+  group.Commit(after);
+}
+
+TEST_CASE("owners: a contribution keeps its plan when many newer ones have come") {
+  Owners group(3, {"int4:ef", {}, kElements});
+  group.Know(1, ByOwner("int4:ef", {2048, 2048, 0}));
+  const std::vector<engine::PlanId> plans(3, 1);
+  const engine::Reduce order = group.By(group.Order(1, {1, 1, 1}), plans);
+  for (auto& side : group.sides) side->rounds().Reduce(order);
+  group.Contribute(1, {1, 1, 1}, plans);
+  for (engine::PlanId id = 2; id < 30; ++id) group.Know(id, ByOwner("int8:ef", {0, 0, 4096}));
+  REQUIRE(group.side(0).book.Find(1) == nullptr);
+  group.Held();
+  group.Commit(order);
+}
+
 TEST_CASE("owners: fewer elements than clusters, one, none, and fewer chunks than owners") {
   for (uint64_t elements : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1 << 18} + 1}) {
     Owners group(4, {"int4:ef", {}, elements});

@@ -38,6 +38,7 @@ struct Setup {
   uint64_t elements = 1000;
   uint32_t fragments = 1;                            // of as many tensors, all of `elements`
   uint64_t pool_bytes = memory::Budget::kUnlimited;  // that are not reserved
+  int64_t serve_patience_us = 30'000'000;
 };
 
 class Side final : public exchange::ChunkPort, public exchange::ExchangeListener {
@@ -79,6 +80,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
     context.port = this;
     context.listener = this;
     context.served_ahead_max = 2;
+    context.serve_patience_us = setup.serve_patience_us;
     exchange = std::make_unique<exchange::Exchange>(context);
     wire->sides.push_back(this);
   }
@@ -119,6 +121,11 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   // ---- ChunkPort
   bool SendChunk(engine::ClusterId to, const exchange::ChunkAddress& address,
                  memory::SharedBuffer payload, bool) override {
+    const bool state = address.kind == exchange::ChunkKind::kState;
+    if (state && shut) {
+      shut_in.push_back(address);
+      return true;
+    }
     const int copies = wire_->lose(address) ? 0 : wire_->twice ? 2 : 1;
     sent_bytes[{address.kind, to}] += payload.size();
     for (int copy = 0; copy < copies; ++copy) {
@@ -132,7 +139,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
         peer.exchange->OnChunk(self_, address, *std::move(buffer));
       });
     }
-    if (address.kind == exchange::ChunkKind::kState) {
+    if (state) {
       state_in_flight_max = std::max(state_in_flight_max, ++state_in_flight);
       wire_->loop->Post([this, address] {
         --state_in_flight;
@@ -201,6 +208,8 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   std::unique_ptr<exchange::Exchange> exchange;
   bool lie_about_state = false;
   bool linked = true;  // false: what it asks of donors is lost
+  bool shut = false;   // pieces of state wait for credit that does not come
+  std::vector<exchange::ChunkAddress> shut_in;
 
   std::vector<engine::ResultHeld> held;
   std::vector<exchange::CommitReport> committed;

@@ -63,6 +63,42 @@ TEST_CASE_METHOD(Fixture, "a joiner whose link ends is not served any further; c
   pair.Until([&] { return donor.state_in_flight == 0; });
 }
 
+TEST_CASE("a joiner that takes nothing does not hold up rounds for ever") {
+  Setup setup{"int4:ef", {outer::RuleSpec::Kind::kNesterov, 0.7, 0.5}, kElements};
+  setup.serve_patience_us = 20'000;
+  Group group(2, setup);
+  Side& donor = group.a();
+  donor.model.Write(0, [](uint64_t i) { return Noise(1, i); });
+  donor.Adopt({});
+  group.Until([&] { return !donor.adopted.empty(); });
+  donor.shut = true;
+  const auto round = [&](int64_t number) {
+    const engine::Reduce order = group.Order(number, {4});
+    donor.Start(number, 4, engine::ClusterSet{0}, static_cast<uint64_t>(number));
+    donor.rounds().Reduce(order);
+    const auto rounds = static_cast<size_t>(number);
+    group.Until([&] { return donor.held.size() == rounds; });
+    donor.rounds().Commit(group.CommitOf(order, engine::OwnPart::kCounted));
+    donor.rounds().Release({7, static_cast<uint64_t>(number)});
+    group.Until([&] { return donor.committed.size() == rounds; });
+  };
+  const engine::StateId first = donor.exchange->state(0).committed();
+  group.b().exchange->state(0).Fetch({0, first, engine::ClusterSet{0}});
+  group.Until([&] { return donor.shut_in.size() == 2; });
+  round(1);
+  group.Until([&] { return group.b().failed_states.size() == 1; });
+  // Until what is on its way moves, it is refused at once; then it is served.
+  const engine::StateId second = donor.exchange->state(0).committed();
+  group.b().exchange->state(0).Fetch({0, second, engine::ClusterSet{0}});
+  group.Until([&] { return group.b().failed_states.size() == 2; });
+  CHECK_FALSE(donor.exchange->state(0).serving());
+  donor.shut = false;
+  for (size_t i = 0; i < donor.shut_in.size(); ++i) donor.exchange->OnStateChunkDone(0);
+  group.b().exchange->state(0).Fetch({0, second, engine::ClusterSet{0}});
+  group.Until([&] { return !group.b().states.empty(); });
+  round(2);
+}
+
 TEST_CASE("a state is adopted after the older commit that is held back, not over it") {
   Pair pair("int4:ef", {outer::RuleSpec::Kind::kNesterov, 0.7, 0.5}, kElements);
   for (auto& side : pair.sides) {
