@@ -18,7 +18,6 @@ inline constexpr uint16_t kFlagErrorFeedback = 1;
 inline constexpr uint16_t kFlagStochastic = 2;
 inline constexpr uint16_t kFlagNonFinite = 4;
 inline constexpr uint16_t kFlagEntropy = 8;
-inline constexpr uint16_t kFlagsKnown = 15;
 
 // What the scale plane holds.
 enum class ScaleType : uint8_t {

@@ -32,21 +32,6 @@ DataType TypeOf(uint8_t dtype) {
   return dtype == CW_BF16 ? kBfloat16 : dtype == CW_FP16 ? kFloat16 : kFloat32;
 }
 
-// What a call of the library has just failed with.
-Status LastFailure() {
-  cw_error error{};
-  cw_last_error(&error);
-  Failure failure;
-  failure.code = error.code;
-  failure.retryable = error.retryable != 0;
-  failure.rank = error.rank;
-  failure.round = error.round;
-  failure.cluster = error.cluster;
-  failure.tensor = error.tensor;
-  failure.text = error.text;
-  return Status(std::move(failure));
-}
-
 template <size_t N>
 void Put(const std::string& text, char (&out)[N]) {
   std::memset(out, 0, N);
@@ -77,6 +62,13 @@ Status StatusOf(cw_error error) {
   failure.tensor = error.tensor;
   failure.text = error.text;
   return Status(std::move(failure));
+}
+
+// What a call of the library has just failed with.
+Status LastFailure() {
+  cw_error error{};
+  cw_last_error(&error);
+  return StatusOf(error);
 }
 
 }  // namespace

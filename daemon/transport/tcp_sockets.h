@@ -40,7 +40,6 @@ class TcpSnapshot {
  public:
   // Reads again what is older than `age`. True: it did.
   bool Refresh(absl::Time now, absl::Duration age);
-  absl::Time taken_at() const { return taken_at_; }
   TcpTotals Of(const std::set<std::string>& remotes) const;
 
  private:

@@ -54,7 +54,6 @@ class World : public Surroundings {
   // For scripts: time passes, then the script looks and acts.
   void Pass(Time duration);
   void CutLink(int a, int b, bool cut);
-  void CutOneWay(int from, int to, bool cut) { network_.SetCut(from, to, cut); }
   void CrashNode(int node, bool disk_lost);
   void RestartNode(int node);
   void KillTrainer(int node);

@@ -204,12 +204,6 @@ class WanLink:
         return subprocess.run(self.inside(site, command), capture_output=True, text=True,
                               timeout=timeout, **arguments)
 
-    def emulator_cpu_s(self):
-        """Processor seconds that the emulator has used."""
-        with open(f"/proc/{self._emulator.pid}/stat") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def close(self):
         """Ends what runs and removes everything; may be called twice. A second Ctrl-C waits for it."""
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})

@@ -171,10 +171,6 @@ class Handle:
         self._wait(attempt, self.wait_timeout_s, f"fragment {fragment}: submitting")
         return op.value
 
-    def reconnect(self):
-        self._wait(lambda ms: self._library.cw_reconnect(self._handle, ms), self.wait_timeout_s,
-                   "the gateway")
-
     def test(self, op):
         """The result if the operation has ended, else None."""
         raw = c.CResult(struct_bytes=ctypes.sizeof(c.CResult))
@@ -204,9 +200,6 @@ class Handle:
 
     def abandon(self, op):
         c.check(self._library.cw_abandon(self._handle, op))
-
-    def poll_fd(self):
-        return self._library.cw_poll_fd(self._handle)
 
     def finish(self):
         """SHA-256 of the run's values, once all clusters are known to hold them."""

@@ -94,10 +94,7 @@ absl::StatusOr<TunDevice> TunDevice::Open(const std::string& network_namespace,
 }
 
 TunDevice::TunDevice(TunDevice&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      name_(std::move(other.name_)),
-      malformed_packets_(other.malformed_packets_),
-      refused_packets_(other.refused_packets_) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)), name_(std::move(other.name_)) {}
 
 TunDevice::~TunDevice() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -115,10 +112,8 @@ absl::StatusOr<std::optional<Packet>> TunDevice::Read() {
     return absl::UnavailableError(absl::StrCat("device ", name_, " gave a short read"));
   }
   std::memcpy(&offload, buffer, sizeof(offload));
-  std::optional<Packet> packet = Packet::Parse(
-      offload, {buffer + sizeof(offload), static_cast<size_t>(bytes) - sizeof(offload)});
-  if (!packet) ++malformed_packets_;
-  return packet;
+  return Packet::Parse(offload,
+                       {buffer + sizeof(offload), static_cast<size_t>(bytes) - sizeof(offload)});
 }
 
 absl::Status TunDevice::Write(const Packet& packet) {
@@ -127,7 +122,6 @@ absl::Status TunDevice::Write(const Packet& packet) {
                     {const_cast<uint8_t*>(packet.ip().data()), packet.ip().size()}};
   if (writev(descriptor_, parts, 2) >= 0) return absl::OkStatus();
   if (errno == EBADFD) return absl::UnavailableError(absl::StrCat("device ", name_, " is gone"));
-  ++refused_packets_;
   return absl::OkStatus();
 }
 

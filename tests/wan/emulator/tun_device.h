@@ -27,23 +27,17 @@ class TunDevice {
 
   int descriptor() const { return descriptor_; }
 
-  // One packet; nothing when none waits or when what came is not IP. Unavailable once the device is
-  // gone.
+  // One packet; nothing when none waits or when what came is not IP and is thrown away. Unavailable
+  // once the device is gone.
   absl::StatusOr<std::optional<Packet>> Read();
+  // What the device refuses, such as while it is set down, is lost as on a line.
   absl::Status Write(const Packet& packet);
-
-  // Packets that Read() threw away because they were no IP.
-  int64_t malformed_packets() const { return malformed_packets_; }
-  // Packets that the device refused, such as while it is set down.
-  int64_t refused_packets() const { return refused_packets_; }
 
  private:
   TunDevice(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
 
   int descriptor_ = -1;
   std::string name_;
-  int64_t malformed_packets_ = 0;
-  int64_t refused_packets_ = 0;
 };
 
 }  // namespace causeway::wan_emulator
