@@ -36,7 +36,6 @@ inline constexpr std::string_view kRunResidualLost = "run.residual-lost";
 inline constexpr std::string_view kEpochInstalled = "run.epoch-installed";
 inline constexpr std::string_view kPlan = "run.plan";
 inline constexpr std::string_view kRoundCommitted = "round.committed";
-inline constexpr std::string_view kRoundAborted = "round.aborted";
 inline constexpr std::string_view kStateFetched = "state.fetched";
 inline constexpr std::string_view kCheckpointFailed = "state.checkpoint-failed";
 inline constexpr std::string_view kCheckpointWritten = "state.checkpoint-written";
