@@ -184,7 +184,7 @@ void Core::Dispatch(ClusterId from, const Header& header, const Message& message
   } else if (const auto* cut = std::get_if<Cut>(&message)) {
     rounds_.OnCut(from, header, *cut);
   } else if (const auto* plan = std::get_if<Plan>(&message)) {
-    plans_.OnPlan(*plan);
+    plans_.OnPlan(from, *plan);
     rounds_.AdvanceAll();
   } else if (std::holds_alternative<PreVote>(message)) {
     liveness_.OnPreVote(from, header);

@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace causeway::engine {
+namespace {
+
+constexpr int kCounterShift = 24;  // of an id, to the counter of the epoch that it was made in
+
+}  // namespace
 
 PlanId Plans::For(RoundNumber round) const {
   PlanId best = 0;
@@ -35,7 +40,7 @@ void Plans::Propose(RoundNumber from_round, const std::string& body) {
     return;
   }
   const Epoch& epoch = context_.record().epoch;
-  const PlanId first = epoch.counter << 24 | static_cast<PlanId>(epoch.candidate) << 16;
+  const PlanId first = epoch.counter << kCounterShift | static_cast<PlanId>(epoch.candidate) << 16;
   PlanId id = first;
   if (!known_.empty()) id = std::max(id, known_.back().id);
   const Plan plan{id + 1, from_round, body};
@@ -43,7 +48,11 @@ void Plans::Propose(RoundNumber from_round, const std::string& body) {
   context_.SendToMembers(plan);
 }
 
-void Plans::OnPlan(const Plan& body) { Keep(body); }
+void Plans::OnPlan(ClusterId from, const Plan& body) {
+  if (!context_.HasRecord() || !context_.record().members.Contains(from)) return;
+  if (body.id >> kCounterShift > context_.record().epoch.counter) return;
+  Keep(body);
+}
 
 void Plans::Tell(ClusterId to, PlanId id) const {
   for (const Plan& plan : known_) {

@@ -24,7 +24,9 @@ class Plans {
   bool Known(PlanId id) const;
 
   void Propose(RoundNumber from_round, const std::string& body);
-  void OnPlan(const Plan& body);
+  // From a member, and of an epoch that there has been: what others say would only push out the
+  // plans that open rounds name. One that came too early is repeated.
+  void OnPlan(ClusterId from, const Plan& body);
   // Who contributes says what its contribution names: the leader may be another by now.
   void Tell(ClusterId to, PlanId id) const;
   // The leader says the newest plans again.

@@ -141,6 +141,41 @@ TEST_CASE("contributors out of order, doubled or unknown are refused", "[hostile
   REQUIRE_FALSE(cut({two}));
 }
 
+TEST_CASE("plans of nobody's epoch, or before there are members, push out none", "[hostile]") {
+  const auto known = [](Victim& victim, PlanId id) {
+    victim.engine().TakeActions();
+    victim.Refuses(1, From(20, 10, Plan{id, 1, "body"}));
+    for (const Action& action : victim.engine().TakeActions()) {
+      if (std::holds_alternative<PlanKnown>(action)) return true;
+    }
+    return false;
+  };
+  const PlanId ours = PlanId{1} << 24 | PlanId{1} << 16 | 1;  // the record's epoch is 1.1
+  Victim victim;
+  victim.Refuses(1, From(20, 0, Join()));
+  CHECK_FALSE(known(victim, ours));
+  victim.Refuses(1, From(20, 10, Install{GoodRecord()}));
+  CHECK_FALSE(known(victim, PlanId{2} << 24));
+  CHECK_FALSE(known(victim, ~PlanId{0}));
+  CHECK(known(victim, ours));
+  // Cluster 1 leads; cluster 2 is heard and no member.
+  Config three = TwoClusters();
+  three.clusters = 3;
+  Engine engine(three, Durable(), 1);
+  engine.Handle(0, Start());
+  engine.Handle(1, Received{1, From(20, 0, Join())});
+  engine.Handle(2, Received{2, From(30, 0, Join())});
+  Record record = GoodRecord();
+  record.incarnations = {10, 20, 0};
+  engine.Handle(3, Received{1, From(20, 10, Install{record})});
+  REQUIRE(engine.Snapshot().record == record);
+  engine.TakeActions();
+  engine.Handle(4, Received{2, From(30, 10, Plan{ours, 1, "body"})});
+  for (const Action& action : engine.TakeActions()) {
+    CHECK_FALSE(std::holds_alternative<PlanKnown>(action));
+  }
+}
+
 TEST_CASE("a promise is kept: nothing below it is accepted", "[hostile]") {
   Victim victim;
   victim.Refuses(1, From(20, 0, Join()));
