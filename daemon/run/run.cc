@@ -129,7 +129,8 @@ void Run::Reset() {
   network_.SetWindow(0);
   around_.loop->Cancel(refusal_timer_);
   around_.loop->Cancel(fatal_timer_);
-  refusal_timer_ = fatal_timer_ = 0;
+  around_.loop->Cancel(persist_timer_);  // it would write the forgotten record again
+  refusal_timer_ = fatal_timer_ = persist_timer_ = 0;
   ++engine_incarnation_;
   absl::StatusOr<engine::Durable> durable = file_.Read();
   if (!durable.ok()) {
