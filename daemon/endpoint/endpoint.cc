@@ -153,7 +153,7 @@ absl::Status LocalEndpoint::Begin(uint32_t fragment, int64_t base_round, uint64_
                      " is not here any more; take the newest value and submit against it"));
   }
   state.Open(base_round, weight, seed, codec);
-  state.device = state.next_device;
+  state.device = std::move(state.next_device);
   return absl::OkStatus();
 }
 

@@ -149,8 +149,9 @@ class LocalEndpoint {
   absl::StatusOr<std::shared_ptr<const DeviceSnapshots>> MapDevice(
       std::shared_ptr<gpu::GpuCodec> gpu, std::unique_ptr<gpu::DeviceMemory> memory,
       const std::shared_ptr<memory::Account>& account) const;
-  // Where the fragment's snapshot lies from the next Begin on; null, and until told: in the segment.
-  // First values are always there. `device` is this endpoint's MapDevice.
+  // Where the snapshot of the fragment's next contribution lies; null, or not told: in the segment.
+  // First values are always there. `device` is this endpoint's MapDevice; it is let go of when every
+  // chunk is encoded, whatever becomes of them.
   void SnapshotIn(uint32_t fragment, std::shared_ptr<const DeviceSnapshots> device);
 
   // ---- the snapshot ----

@@ -28,6 +28,7 @@ struct LocalEndpoint::FragmentState {
     weight = contribution_weight;
     seed = contribution_seed;
     codec = contribution_codec;
+    to_read.store(chunks);
     encoded_count.store(0);
     for (uint32_t i = 0; i < chunks; ++i) encoded[i].store(false);
   }
@@ -36,6 +37,8 @@ struct LocalEndpoint::FragmentState {
     const bool before = encoded[chunk].exchange(true);
     assert(!before && "a chunk is encoded once a contribution");
     (void)before;
+    // By the last that reads the snapshot, and before the owner can see that all are encoded.
+    if (to_read.fetch_sub(1) == 1) device.reset();
     encoded_count.fetch_add(1);
   }
 
@@ -45,8 +48,8 @@ struct LocalEndpoint::FragmentState {
   int64_t held[2] = {kNoRound, kNoRound};  // rounds in the two slots
 
   bool open = false;
-  // Where the snapshot lies: from the next Begin on, and of the open contribution. Null: in the
-  // segment.
+  // Where the snapshot lies: of the next contribution, and of the open one until it is encoded.
+  // Null: in the segment.
   std::shared_ptr<const DeviceSnapshots> next_device;
   std::shared_ptr<const DeviceSnapshots> device;
   int64_t base_round = kNoRound;
@@ -56,6 +59,7 @@ struct LocalEndpoint::FragmentState {
   uint32_t seed = 0;
   compression::CodecSpec codec;
   std::unique_ptr<std::atomic<bool>[]> encoded;  // by chunk, of the open contribution
+  std::atomic<uint32_t> to_read{0};
   std::atomic<uint32_t> encoded_count{0};
 
   uint64_t residual_first = 0;  // element of this fragment's residual in either half

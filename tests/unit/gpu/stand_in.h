@@ -27,7 +27,7 @@ class StandInMemory final : public gpu::DeviceMemory {
   std::vector<std::byte> bytes_;
 };
 
-class StandInGpu final : public gpu::GpuCodec {
+class StandInGpu : public gpu::GpuCodec {
  public:
   std::atomic<int> encoded{0};
   std::atomic<int> combined{0};
