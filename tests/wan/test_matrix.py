@@ -74,19 +74,18 @@ class Deaths(Matrix):
     """Gateways that die or stand still."""
 
     def test_killed_at_10_50_and_90_percent_of_the_bytes(self):
-        group = self.begin()
+        group = self.begin(route="direct")  # everybody's whole contribution goes to everybody
         for fraction, victim in ((0.1, "tokyo"), (0.5, "paris"), (0.9, "tokyo")):
-            self.tell()
-            group.kill_at(victim, fraction, ROUND_BYTES)
+            group.until_members(THREE)
+            group.kill_at(victim, fraction, ROUND_BYTES, self.tell)
             group.gateways[victim].start()
             looks = self.answers()
             self.assertEqual(len({look["sha256"] for look in looks.values()}), 1)
         self.end_equal()
 
     def test_killed_for_good_the_others_go_on(self):
-        group = self.begin()
-        self.tell()
-        group.kill_at("tokyo", 0.3, ROUND_BYTES)
+        group = self.begin(route="direct")
+        group.kill_at("tokyo", 0.3, ROUND_BYTES, self.tell)
         began = time.monotonic()
         looks = self.answers("oslo", "paris")
         print(f"the others' round took {time.monotonic() - began:.1f} s (peer_timeout {PEER_TIMEOUT_S} s)")

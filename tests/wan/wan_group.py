@@ -94,16 +94,24 @@ class WanGroup(gateways.Group):
             more = gateway.resident_bytes() - resident
             assert more <= RESIDENT_MORE, f"{cluster} kept {more} bytes"
 
+    def until_members(self, clusters):
+        """All of them are members, and linked with each other."""
+        self.until_linked()
+        for gateway in self.gateways.values():
+            gateway.until_run(lambda run: run["members"] == list(clusters), "everybody is a member")
+
     # ---- faults
 
-    def kill_at(self, victim, fraction, bytes_total):
-        """SIGKILL once the victim has been sent that part of a round's bytes by the others."""
+    def kill_at(self, victim, fraction, bytes_total, begin):
+        """Calls `begin`, which starts a round, and SIGKILL once the victim has been sent that part of its bytes by
+        one of the others."""
         others = [gateway for gateway in self.gateways.values() if gateway.cluster != victim]
         sent = {gateway.cluster: gateway.peer(victim)["payload_bytes_sent"] for gateway in others}
 
         def reached():
             return any(gateway.peer(victim)["payload_bytes_sent"] - sent[gateway.cluster] >=
                        fraction * bytes_total for gateway in others)
+        begin()
         gateways.until(reached, f"{fraction:.0%} of the bytes have moved")
         self.gateways[victim].kill()
 
