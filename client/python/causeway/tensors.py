@@ -4,8 +4,6 @@ Tensors that lie contiguously in host memory are read and written where they are
 device) go through a host copy that this module keeps.
 """
 
-import ctypes
-
 import torch
 
 from . import _library as c
