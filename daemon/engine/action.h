@@ -179,7 +179,7 @@ struct Fatal {
 
 // The run can only go on by undoing commits; the operator decides (ApproveRollback).
 struct RollbackNeeded {
-  ClusterSet missing;       // voters that could still make it unnecessary
+  ClusterSet missing;       // voters and members that could still make it unnecessary
   bool restorable = false;  // false: nobody who was heard holds every fragment; approval is no help
 };
 

@@ -20,7 +20,7 @@ enum class StragglerPolicy { kWait, kDeadline };
 enum class RollbackPolicy {
   kAsk,      // wait for the missing voters until the operator approves
   kAuto,     // at once
-  kAllHere,  // at once when every voter has answered, so that nobody could know more; else kAsk
+  kAllHere,  // at once when all voters and members have answered: nobody could know more; else kAsk
 };
 
 // Bugs that the simulator plants to test itself. Compiled in only where CAUSEWAY_ENGINE_FAULTS is.

@@ -316,6 +316,8 @@ Verdict Decider::Run() {
     if (!candidacy_.may_roll_back) {
       Verdict verdict = NotYet("the run can only go on by undoing commits");
       verdict.kind = Verdict::Kind::kNeedsRollback;
+      // A member without a vote may have kept what all voters have forgotten.
+      verdict.missing = verdict.missing | (best_->members - promised_);
       Decider rolled_back(*this);
       verdict.restorable = rolled_back.RollBack() && !rolled_back.seeded_anew_;
       return verdict;

@@ -39,7 +39,7 @@ struct Verdict {
   };
   Kind kind = Kind::kNotYet;
   Record record;
-  ClusterSet missing;       // voters whose promise could help
+  ClusterSet missing;       // whose promise could help: voters; members too before a rollback
   bool restorable = false;  // kNeedsRollback: those who promised hold a value of every fragment
   std::string reason;
 };

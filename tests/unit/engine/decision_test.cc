@@ -159,6 +159,20 @@ TEST_CASE("history 1: the only member forgot, so going on is a rollback, never s
   REQUIRE(verdict.record.base[0].round == 24);
 }
 
+TEST_CASE("a member without a vote may still know what all voters have forgotten", "[decision]") {
+  Table table(3);
+  Record record = table.RecordOf({1, 0}, {0, 1, 2}, 20);
+  record.electorate.voters = ClusterSet{0, 1};
+  table.Add(0, record, 20, false);
+  table.Add(1, record, 20, false);
+  const Verdict verdict = table.Decide();
+  REQUIRE(verdict.kind == Verdict::Kind::kNeedsRollback);
+  REQUIRE(verdict.missing == ClusterSet{2});
+  table.Add(2, record, 25);
+  REQUIRE(table.Decide().kind == Verdict::Kind::kRecord);
+  REQUIRE(table.Decide().record.base[0].round == 25);
+}
+
 TEST_CASE("history 2: a blank disk counts only where it cannot matter", "[decision]") {
   Table table(3);
   const Record record = table.RecordOf({1, 0}, {0, 1, 2});
