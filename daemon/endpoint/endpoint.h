@@ -150,8 +150,8 @@ class LocalEndpoint {
       std::shared_ptr<gpu::GpuCodec> gpu, std::unique_ptr<gpu::DeviceMemory> memory,
       const std::shared_ptr<memory::Account>& account) const;
   // Where the snapshot of the fragment's next contribution lies; null, or not told: in the segment.
-  // First values are always there. `device` is this endpoint's MapDevice; it is let go of when every
-  // chunk is encoded, whatever becomes of them.
+  // First values are always there. `device` is this endpoint's MapDevice; it is let go of when
+  // every chunk is encoded, whatever becomes of them.
   void SnapshotIn(uint32_t fragment, std::shared_ptr<const DeviceSnapshots> device);
 
   // ---- the snapshot ----
