@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """House rules as a test: includes follow the declared dependencies, which have no circle; sources are small,
 say what they are for, and hold nothing unfinished."""
+import json
 import pathlib
 import re
 import subprocess
@@ -98,6 +99,13 @@ class Tree(unittest.TestCase):
                     self.assertFalse(include.startswith(("daemon/", "compression/", "security/")) or
                                      (include.startswith("proto/") and include not in HEADER_ONLY),
                                      f"{path} includes {include}")
+
+    def test_presets_keep_assertions(self):
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        for preset in presets:
+            variables = preset.get("cacheVariables", {})
+            if variables.get("CMAKE_CXX_COMPILER"):  # what cmake/ sets of flags is for the default compiler
+                self.assertNotIn("NDEBUG", variables.get("CMAKE_CXX_FLAGS_RELWITHDEBINFO", "-DNDEBUG"), preset["name"])
 
     def test_sources_are_small_say_what_they_are_for_and_are_finished(self):
         for path in tracked(".h", ".cc", ".py", ".cu", ".cuh"):
