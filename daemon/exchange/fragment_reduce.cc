@@ -62,6 +62,7 @@ void FragmentExchange::StartReduction(const engine::Reduce& action) {
     return;
   }
   next_reduce_.reset();
+  inbox_.DropResultsBefore(action.epoch, action.round, action.attempt);
   auto next = std::make_shared<Reduction>(action, *std::move(plan), context_.self, chunks_);
   const bool same = reduction_ && reduction_->SameWork(*next);
   context_.reserve->Open(fragment_, action.round);

@@ -114,6 +114,14 @@ void Inbox::DropRounds(engine::RoundNumber round) {
   DropIf([round](const Name& name) { return name.round <= round; });
 }
 
+void Inbox::DropResultsBefore(engine::Epoch epoch, engine::RoundNumber round,
+                              engine::Attempt attempt) {
+  DropIf([&](const Name& name) {
+    return name.kind == ChunkKind::kResult && name.epoch == epoch && name.round == round &&
+           name.attempt < attempt;
+  });
+}
+
 void Inbox::DropEpochsBelow(engine::Epoch epoch) {
   DropIf([epoch](const Name& name) { return name.epoch < epoch; });
 }

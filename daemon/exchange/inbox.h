@@ -57,6 +57,8 @@ class Inbox {
 
   // Everything of rounds up to `round`.
   void DropRounds(engine::RoundNumber round);
+  // Results of the round's earlier attempts: no use to this one, and room for its own.
+  void DropResultsBefore(engine::Epoch epoch, engine::RoundNumber round, engine::Attempt attempt);
   // Everything of epochs below.
   void DropEpochsBelow(engine::Epoch epoch);
   void DropAll();

@@ -276,6 +276,27 @@ TEST_CASE("owners: attempts without a contributor, and back to one that counted 
   group.CreditsAreBack();
 }
 
+TEST_CASE("owners: results of an attempt that went on without a member make room for the next") {
+  Owners group(3, {"int4:ef", {}, kElements});
+  group.Know(1, ByOwner("int4:ef", {4096, 0, 0}));
+  const std::vector<engine::PlanId> plans(3, 1);
+  const engine::Reduce all = group.By(group.Order(1, {1, 1, 1}), plans);
+  group.Contribute(1, {1, 1, 1}, plans);
+  for (engine::ClusterId id : {0, 1}) group.side(id).rounds().Reduce(all);  // the third withdrew
+  group.Until([&] { return !group.side(0).held.empty() && !group.side(1).held.empty(); });
+  group.Until([&] { return group.side(2).received_bytes == group.side(1).received_bytes; });
+  CHECK(group.side(2).returned_bytes == 0);
+  engine::Reduce two = group.By(group.Order(1, {1, 1}), plans);
+  two.attempt = 1;
+  for (auto& side : group.sides) {
+    side->held.clear();
+    side->rounds().Reduce(two);
+  }
+  group.Held();
+  CHECK(group.side(2).returned_bytes == group.side(2).received_bytes);  // before the commit
+  group.Commit(two);
+}
+
 TEST_CASE("owners: a member without a trainer owns chunks and takes results") {
   Owners group(3, {"int8:ef", {}, kElements});
   group.Know(1, ByOwner("int8:ef", {0, 0, 4096}));
