@@ -40,18 +40,20 @@ absl::Status Write(const std::string& path, uint64_t number) {
 
 absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_directory, uint64_t clock) {
   const std::string path = state_directory + "/incarnation";
-  uint64_t before = 0;
+  uint64_t least = 0;
   if (std::ifstream in(path); in) {
     std::string text;
     std::getline(in, text);
+    uint64_t before = 0;
     if (!absl::SimpleAtoi(text, &before)) {
       return absl::DataLossError(absl::StrCat(
           path,
           ": not a number; write one in that is larger than this gateway's incarnation as its "
           "peers' `causeway status --json` shows it"));
     }
+    least = before + kLivesMax;
   }
-  const uint64_t number = std::max(clock, before + 1);
+  const uint64_t number = std::max(clock, least);
   const absl::Status written = Write(path, number);
   if (!written.ok() && number != clock) return written;
   return number;

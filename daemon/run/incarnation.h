@@ -13,7 +13,10 @@
 
 namespace causeway::run {
 
-// The clock's reading (nanoseconds, say), or one more than the number before where that is not
+// Lives of one process: each run that it forgets begins another, one number higher.
+inline constexpr uint64_t kLivesMax = 1 << 20;
+
+// The clock's reading (nanoseconds), or kLivesMax more than the number before where that is not
 // less; on disk before it returns. An error names the file: without it a lower number might come
 // again. Where the disk only refuses to be written and the clock is ahead of what it holds, the
 // number is safe all the same.
