@@ -83,7 +83,7 @@ class LinkTest(unittest.TestCase):
             offloaded = link.sent_bytes()["paris"] - before
             # The same bytes whether large packets pass or not: headers of every wire packet are counted.
             ratio = (offloaded / result["end"]["sum_sent"]["bytes"]) / (wire / payload)
-            self.assertAlmostEqual(ratio, 1, delta=0.02)
+            self.assertAlmostEqual(ratio, 1, delta=0.05)
 
     @staticmethod
     def device_bytes(link):

@@ -72,11 +72,17 @@ def cluster(body, *arguments):
                                                          pipes[rank][1])) for rank in range(RANKS)]
         for process in processes:
             process.start()
+        for _, sending in pipes:
+            sending.close()  # a rank that dies is then an end of its pipe, not a wait
         try:
             answers = []
-            for receiving, _ in pipes:
-                assert receiving.poll(90), "a rank hangs"
-                answers.append(json.loads(receiving.recv()))
+            for rank, (receiving, _) in enumerate(pipes):
+                assert receiving.poll(90), f"rank {rank} hangs"
+                try:
+                    answers.append(json.loads(receiving.recv()))
+                except EOFError:
+                    processes[rank].join(30)
+                    raise AssertionError(f"rank {rank} died: exit code {processes[rank].exitcode}") from None
             for process in processes:
                 process.join(30)
         finally:
