@@ -153,7 +153,8 @@ Status Bridge::Abort(std::string text) {
   return Status(broken_.failure());
 }
 
-Status Bridge::Settle(const char* what) {
+Status Bridge::Poll(const std::string& what,
+                    const std::function<Status(Result state, bool& done)>& step) {
   const auto until =
       Clock::now() +
       std::chrono::milliseconds(options_.timeout_ms == 0 ? kTimeoutMsDefault : options_.timeout_ms);
@@ -161,13 +162,22 @@ Status Bridge::Settle(const char* what) {
     Result state = kSuccess;
     const Result asked = calls_.async_error(communicator_, &state);
     const Result result = asked != kSuccess ? asked : state;
-    if (result == kSuccess) return Status();
-    if (result != kInProgress) {
-      return Abort(std::string(what) + " failed: " + calls_.error_string(result));
+    if (result != kSuccess && result != kInProgress) {
+      return Abort(what + " failed: " + calls_.error_string(result));
     }
-    if (Clock::now() >= until) return Abort(std::string(what) + " makes no progress");
-    std::this_thread::sleep_for(kPollPause);
+    bool done = false;
+    if (Status status = step(result, done); !status.ok()) return Abort(status.failure().text);
+    if (done) return Status();
+    if (Clock::now() >= until) return Abort(what + " makes no progress: a rank may be gone");
+    std::this_thread::sleep_for(kPollPause);  // NCCL has no call that waits with a bound
   }
+}
+
+Status Bridge::Settle(const char* what) {
+  return Poll(what, [](Result state, bool& done) {
+    done = state == kSuccess;
+    return Status();
+  });
 }
 
 // One launch sequence; NCCL has taken it, or the communicator is gone.
@@ -188,24 +198,7 @@ Status Bridge::Await() {
   if (Status status = device_->Record(stream, mark); !status.ok()) {
     return Abort(status.failure().text);
   }
-  const auto until =
-      Clock::now() +
-      std::chrono::milliseconds(options_.timeout_ms == 0 ? kTimeoutMsDefault : options_.timeout_ms);
-  for (;;) {
-    Result state = kSuccess;
-    const Result asked = calls_.async_error(communicator_, &state);
-    if (asked != kSuccess || (state != kSuccess && state != kInProgress)) {
-      return Abort(std::string("a collective failed: ") +
-                   calls_.error_string(asked != kSuccess ? asked : state));
-    }
-    bool reached = false;
-    if (Status status = device_->Reached(*mark, reached); !status.ok()) {
-      return Abort(status.failure().text);
-    }
-    if (reached) return Status();
-    if (Clock::now() >= until) return Abort("a collective makes no progress: a rank is gone");
-    std::this_thread::sleep_for(kPollPause);
-  }
+  return Poll("a collective", [&](Result, bool& done) { return device_->Reached(*mark, done); });
 }
 
 uint64_t Bridge::CountOf(const cw_slice& slice) const {

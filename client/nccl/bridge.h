@@ -62,6 +62,9 @@ class Bridge {
   // Rank 0's staging area to every rank's, then to the tensors.
   Status Spread(const std::vector<Item>& items);
   Status Launch(const std::function<Result()>& collectives);
+  // Asks NCCL again and again until `step`, which gets the communicator's state, is done; aborts on
+  // an error, and where nothing comes of it within timeout_ms.
+  Status Poll(const std::string& what, const std::function<Status(Result state, bool& done)>& step);
   Status Settle(const char* what);  // until NCCL has taken what was called; aborts where it has not
   Status Await();                   // until what was launched has ended; aborts likewise
   Status Abort(std::string text);

@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
 #include <string>
-#include <utility>
+
+#include "client/shim/shared_library.h"
 
 namespace causeway::client::nccl {
 namespace {
@@ -16,12 +16,8 @@ Status LoadInto(Calls& calls) {
   if (library == nullptr)
     return Status(CW_CUDA, std::string("there is no NCCL here: ") + dlerror());
   const char* missing = nullptr;
-#define CAUSEWAY_NCCL_FIND(member, result, symbol, parameters)        \
-  if (void* const found = dlsym(library, symbol); found == nullptr) { \
-    missing = symbol;                                                 \
-  } else {                                                            \
-    std::memcpy(&calls.member, &found, sizeof(found));                \
-  }
+#define CAUSEWAY_NCCL_FIND(member, result, symbol, parameters) \
+  if (!FindSymbol(library, symbol, calls.member)) missing = symbol;
   CAUSEWAY_NCCL_CALLS(CAUSEWAY_NCCL_FIND)
 #undef CAUSEWAY_NCCL_FIND
   if (missing == nullptr) return Status();
@@ -31,15 +27,6 @@ Status LoadInto(Calls& calls) {
 
 }  // namespace
 
-Status Load(const Calls*& calls) {
-  static const auto* const loaded = [] {
-    auto* found = new std::pair<Calls, Status>;
-    found->second = LoadInto(found->first);
-    return found;
-  }();
-  if (!loaded->second.ok()) return Status(loaded->second.failure());
-  calls = &loaded->first;
-  return Status();
-}
+Status Load(const Calls*& calls) { return LoadOnce<Calls, LoadInto>(calls); }
 
 }  // namespace causeway::client::nccl

@@ -239,32 +239,34 @@ Status Device::AwaitCopied(const Mark& mark) const {
   return Status();
 }
 
-Status Device::FromDevice(Stream stream, const std::vector<Copy>& copies) {
+template <typename Start>
+Status Device::OnSide(Stream stream, const std::vector<Copy>& copies, Start start) {
   if (copies.empty()) return Status();
   const Current current(*this);
   if (Status status = current.status(); !status.ok()) return status;
   std::shared_ptr<Mark> mark;
   if (Status status = Order(stream, side_, mark); !status.ok()) return status;
   for (const Copy& copy : copies) {
-    CAUSEWAY_CUDA_TRY(calls_.copy_to_host(copy.host, copy.device, copy.bytes, side_),
-                      "cuMemcpyDtoHAsync");
+    if (Status status = start(copy); !status.ok()) return status;
   }
   CAUSEWAY_CUDA_TRY(calls_.stream_synchronize(side_), "cuStreamSynchronize");
   return Status();
 }
 
+Status Device::FromDevice(Stream stream, const std::vector<Copy>& copies) {
+  return OnSide(stream, copies, [this](const Copy& copy) {
+    CAUSEWAY_CUDA_TRY(calls_.copy_to_host(copy.host, copy.device, copy.bytes, side_),
+                      "cuMemcpyDtoHAsync");
+    return Status();
+  });
+}
+
 Status Device::ToDevice(Stream stream, const std::vector<Copy>& copies) {
-  if (copies.empty()) return Status();
-  const Current current(*this);
-  if (Status status = current.status(); !status.ok()) return status;
-  std::shared_ptr<Mark> mark;
-  if (Status status = Order(stream, side_, mark); !status.ok()) return status;
-  for (const Copy& copy : copies) {
+  return OnSide(stream, copies, [this](const Copy& copy) {
     CAUSEWAY_CUDA_TRY(calls_.copy_to_device(copy.device, copy.host, copy.bytes, side_),
                       "cuMemcpyHtoDAsync");
-  }
-  CAUSEWAY_CUDA_TRY(calls_.stream_synchronize(side_), "cuStreamSynchronize");
-  return Status();
+    return Status();
+  });
 }
 
 #undef CAUSEWAY_CUDA_TRY

@@ -109,6 +109,9 @@ class Device : public std::enable_shared_from_this<Device> {
   void FreeSnapshot();
   void UnpinStaging();
   Status Order(Stream before, Stream after, std::shared_ptr<Mark>& mark);
+  // Starts each copy on the side stream, after what `stream` holds, and waits for all of them.
+  template <typename Start>
+  Status OnSide(Stream stream, const std::vector<Copy>& copies, Start start);
 
   const Calls& calls_;
   int ordinal_ = 0;

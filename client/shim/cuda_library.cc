@@ -2,22 +2,14 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
 #include <string>
-#include <utility>
+
+#include "client/shim/shared_library.h"
 
 namespace causeway::client::cuda {
 namespace {
 
 constexpr char kLibrary[] = "libcuda.so.1";
-
-template <typename Function>
-bool Find(void* library, const char* symbol, Function*& function) {
-  void* const found = dlsym(library, symbol);
-  static_assert(sizeof(found) == sizeof(function));
-  std::memcpy(&function, &found, sizeof(found));
-  return found != nullptr;
-}
 
 Status LoadInto(Calls& calls) {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -26,7 +18,7 @@ Status LoadInto(Calls& calls) {
   }
   const char* missing = nullptr;
 #define CAUSEWAY_CUDA_FIND(member, symbol, parameters) \
-  if (!Find(library, symbol, calls.member)) missing = symbol;
+  if (!FindSymbol(library, symbol, calls.member)) missing = symbol;
   CAUSEWAY_CUDA_CALLS(CAUSEWAY_CUDA_FIND)
 #undef CAUSEWAY_CUDA_FIND
   if (missing != nullptr) {
@@ -41,17 +33,7 @@ Status LoadInto(Calls& calls) {
 
 }  // namespace
 
-Status Load(const Calls*& calls) {
-  // The process has one driver; whether it is there does not change while the process lives.
-  static const auto* const loaded = [] {
-    auto* found = new std::pair<Calls, Status>;
-    found->second = LoadInto(found->first);
-    return found;
-  }();
-  if (!loaded->second.ok()) return Status(loaded->second.failure());
-  calls = &loaded->first;
-  return Status();
-}
+Status Load(const Calls*& calls) { return LoadOnce<Calls, LoadInto>(calls); }
 
 Status FailureOf(const Calls& calls, Result result, const char* what) {
   const char* name = nullptr;

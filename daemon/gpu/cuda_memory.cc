@@ -13,12 +13,15 @@
 namespace causeway::gpu {
 namespace {
 
-class OwnMemory final : public DeviceMemory {
+// What the runtime gave, with the runtime's way to give it back: cudaFree, cudaIpcCloseMemHandle.
+class RuntimeMemory final : public DeviceMemory {
  public:
-  OwnMemory(int device, void* data, uint64_t size) : device_(device), data_(data), size_(size) {}
-  ~OwnMemory() override {
+  using Release = cudaError_t (*)(void* data);
+  RuntimeMemory(int device, void* data, uint64_t size, Release release)
+      : device_(device), data_(data), size_(size), release_(release) {}
+  ~RuntimeMemory() override {
     cudaSetDevice(device_);
-    cudaFree(data_);
+    release_(data_);
   }
   std::byte* data() const override { return static_cast<std::byte*>(data_); }
   uint64_t size() const override { return size_; }
@@ -27,22 +30,7 @@ class OwnMemory final : public DeviceMemory {
   const int device_;
   void* const data_;
   const uint64_t size_;
-};
-
-class IpcMemory final : public DeviceMemory {
- public:
-  IpcMemory(int device, void* data, uint64_t size) : device_(device), data_(data), size_(size) {}
-  ~IpcMemory() override {
-    cudaSetDevice(device_);
-    cudaIpcCloseMemHandle(data_);
-  }
-  std::byte* data() const override { return static_cast<std::byte*>(data_); }
-  uint64_t size() const override { return size_; }
-
- private:
-  const int device_;
-  void* const data_;
-  const uint64_t size_;
+  const Release release_;
 };
 
 template <typename Function>
@@ -175,7 +163,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> ImportIpc(int device, const Driver
     return absl::InvalidArgumentError(
         absl::StrCat("shared device memory: opening the IPC handle: ", cudaGetErrorString(error)));
   }
-  auto memory = std::make_unique<IpcMemory>(device, data, shared.bytes);
+  auto memory = std::make_unique<RuntimeMemory>(device, data, shared.bytes, cudaIpcCloseMemHandle);
   CUdeviceptr base = 0;
   size_t size = 0;
   const auto address = reinterpret_cast<CUdeviceptr>(data);
@@ -196,7 +184,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnDevice(int device, uint6
   absl::Status status =
       CudaStatus(cudaMalloc(&data, bytes), absl::StrCat("allocating ", bytes, " bytes"));
   if (!status.ok()) return status;
-  auto memory = std::make_unique<OwnMemory>(device, data, bytes);
+  auto memory = std::make_unique<RuntimeMemory>(device, data, bytes, cudaFree);
   status = CudaStatus(cudaMemset(data, 0, bytes), "clearing memory");
   if (!status.ok()) return status;
   return memory;

@@ -14,6 +14,7 @@ import tempfile
 import programs
 import wan_gateways
 import wan_link
+from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = "bench"
@@ -36,36 +37,21 @@ def parse_options(arguments):
     return parser.parse_args(arguments)
 
 
-class Trainer:
-    def __init__(self, link, cluster, gateway, built, options):
-        self.process = link.spawn(
-            cluster, ["/usr/bin/python3", os.path.join(HERE, "adapt_trainer.py"), "--run", RUN, "--socket",
-                      gateway.trainer_socket, "--elements", str(options.elements), "--step", str(options.step)],
-            stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=built.trainer_environment())
-        self.cluster = cluster
-
-    def round(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise programs.Failure(f"the trainer of {self.cluster} ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def stop(self):
-        self.process.stdin.close()
-        while self.process.stdout.readline():
-            pass  # the rounds that were on their way
-        if self.process.wait(timeout=120) != 0:
-            raise programs.Failure(f"the trainer of {self.cluster} ended with {self.process.returncode}")
+def trainer(link, cluster, gateway, built, options):
+    return Worker(link, cluster,
+                  ["/usr/bin/python3", os.path.join(HERE, "adapt_trainer.py"), "--run", RUN, "--socket",
+                   gateway.trainer_socket, "--elements", str(options.elements), "--step", str(options.step)],
+                  environment=built.trainer_environment())
 
 
-def play(options, link, gateways, trainers):
+def play(options, link, gateways, workers):
     rows = []
     phases = list(zip(("fast", "slow", "fast again"), (options.rate, options.slow_rate, options.rate),
                       map(int, options.rounds.split(","))))
     for phase, rate, count in phases:
         link.set("*", rate=rate)
         for index in range(count):
-            answers = [trainer.round() for trainer in trainers]
+            answers = [worker.answer() for worker in workers]
             status = next(iter(gateways.values())).status_now()
             plan = next(run["plan"] for run in status["runs"] if run["name"] == RUN)
             rows.append({"phase": phase, "rate_mbit": wan_link.rate_bits(rate) / 1e6, "round": index + 1,
@@ -105,10 +91,10 @@ def main(arguments):
         entry = wan_gateways.run_entry(RUN, link.sites, algorithm, options.codec)
         gateways = wan_gateways.start(link, built, directory, directory, [entry])
         try:
-            trainers = [Trainer(link, cluster, gateways[cluster], built, options) for cluster in link.sites]
-            rows = play(options, link, gateways, trainers)
-            for trainer in trainers:
-                trainer.stop()
+            workers = [trainer(link, cluster, gateways[cluster], built, options) for cluster in link.sites]
+            rows = play(options, link, gateways, workers)
+            for worker in workers:
+                worker.end(120)
         except programs.Failure as failure:
             logs = "\n".join(f"{g.cluster}:\n{programs.tail(g.log)}" for g in gateways.values())
             raise programs.Failure(f"{failure}\n{logs}") from failure

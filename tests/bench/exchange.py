@@ -17,6 +17,7 @@ import tempfile
 import programs
 import wan_gateways
 import wan_link
+from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = "bench"
@@ -24,29 +25,6 @@ PORT = 7900
 MEMORY_BYTES_MIN = 1 << 30
 MEMORY_BYTES_PER_ELEMENT = 64
 PEERS = ("gloo", "tcp")
-
-
-class Worker:
-    """One cluster's process, told by lines on its standard input."""
-
-    def __init__(self, link, cluster, command, environment=None):
-        self.cluster = cluster
-        self.process = link.spawn(cluster, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  text=True, env=environment)
-
-    def tell(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise programs.Failure(f"the process of {self.cluster} ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
 
 
 def measure(link, workers):

@@ -8,32 +8,20 @@ import time
 
 import programs
 import wan_link
+from worker import Worker
 
 SITES = ("paris", "tokyo")
 PORT = 7443
 DEFAULT_WMEM = {"net.ipv4.tcp_wmem": "4096 16384 4194304"}  # the kernel's own
 
 
-class End:
-    """One bench_transport, told by lines."""
+class End(Worker):
+    """One bench_transport."""
 
     def __init__(self, link, program, site, peer, pki, words, before=()):
         """`before`: words ahead of the program's, such as those of unshare."""
-        self.process = link.spawn(site, [*before, program, "--cluster", site, "--peer", peer, "--pki", pki, *words],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.site = site
+        super().__init__(link, site, [*before, program, "--cluster", site, "--peer", peer, "--pki", pki, *words])
         self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise programs.Failure(f"bench_transport of {self.site} ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
 
 
 class Pair:

@@ -40,17 +40,9 @@ Encoded EncodeOnGpu(const CodecSpec& spec, const Source& source, bool cast_base)
   device::EncodeBatch batch = device::EncodeBatchOf(spec, source.elements);
   const uint32_t chunks = device::ChunksOf(source.elements);
   const DeviceBuffer out(size_t{chunks} * batch.stride);
-  if (!source.base.empty()) batch.base = base.as<float>();
-  batch.snapshot = snapshot.as();
-  if (!source.residual_in.empty()) batch.residual_in = residual_in.as();
-  if (source.keep_residual) batch.residual_out = residual_out.as();
-  batch.chunks = out.as();
-  batch.snapshot_dtype = source.dtype;
-  batch.residual_dtype = source.residual_dtype;
-  batch.cast_base = cast_base;
-  for (size_t c = 0; c < source.seeds.size() && spec.stochastic; ++c) {
-    batch.seeds[c] = source.seeds[c];
-  }
+  batch = compression::device_test::BatchOf(
+      spec, source,
+      {base.as<float>(), snapshot.as(), residual_in.as(), residual_out.as(), out.as()}, cast_base);
   Must(device::LaunchEncode(spec.kind, batch, nullptr), "encode");
   Must(cudaDeviceSynchronize(), "encode");
   Encoded result;

@@ -31,6 +31,10 @@ class Operator(unittest.TestCase):
             # trainer's parameters differ until it has counted.
             looks = [trainer.answer() for trainer in trainers]
             self.assertEqual(len({look["sha256"] for look in looks if not look["excluded"]}), 1)
+            for gateway in three.gateways.values():
+                gateway.until_run(lambda run: run["members"] == list(THREE), "everybody is a member")
+            looks = both(trainers, "exchange", count=1)
+            self.assertEqual(len({look["sha256"] for look in looks}), 1)
             ends = both(trainers, "finish")
             self.assertEqual(len({end["values"] for end in ends}), 1)
 

@@ -60,6 +60,23 @@ Encoded EncodeOnCpu(const CodecSpec& spec, const Source& source) {
   return result;
 }
 
+device::EncodeBatch BatchOf(const CodecSpec& spec, const Source& source, const SourcePointers& at,
+                            bool cast_base) {
+  device::EncodeBatch batch = device::EncodeBatchOf(spec, source.elements);
+  if (!source.base.empty()) batch.base = at.base;
+  batch.snapshot = at.snapshot;
+  if (!source.residual_in.empty()) batch.residual_in = at.residual_in;
+  if (source.keep_residual) batch.residual_out = at.residual_out;
+  batch.chunks = at.chunks;
+  batch.snapshot_dtype = source.dtype;
+  batch.residual_dtype = source.residual_dtype;
+  batch.cast_base = cast_base;
+  for (size_t c = 0; c < source.seeds.size() && spec.stochastic; ++c) {
+    batch.seeds[c] = source.seeds[c];
+  }
+  return batch;
+}
+
 Encoded EncodeOnGrid(const CodecSpec& spec, const Source& source, grid::Machine machine,
                      uint64_t seed, bool cast_base) {
   const Exact<float> base(source.base);
@@ -76,17 +93,10 @@ Encoded EncodeOnGrid(const CodecSpec& spec, const Source& source, grid::Machine 
             EncodedSizeMax(spec, ChunkElementsOf(source.elements, chunks - 1));
   }
   const Exact<uint8_t> out(bytes);
-  if (!source.base.empty()) batch.base = base.data();
-  batch.snapshot = snapshot.data();
-  if (!source.residual_in.empty()) batch.residual_in = residual_in.data();
-  if (source.keep_residual) batch.residual_out = residual_out.data();
-  batch.chunks = out.data();
-  batch.snapshot_dtype = source.dtype;
-  batch.residual_dtype = source.residual_dtype;
-  batch.cast_base = cast_base;
-  for (size_t c = 0; c < source.seeds.size() && spec.stochastic; ++c) {
-    batch.seeds[c] = source.seeds[c];
-  }
+  batch =
+      BatchOf(spec, source,
+              {base.data(), snapshot.data(), residual_in.data(), residual_out.data(), out.data()},
+              cast_base);
   for (uint32_t c = 0; c < chunks; ++c) {  // as the launcher does
     std::memset(out.data() + size_t{c} * batch.stride, 0, kChunkHeaderBytes);
   }

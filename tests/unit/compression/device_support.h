@@ -58,6 +58,17 @@ struct Encoded {
 };
 bool operator==(const Encoded& a, const Encoded& b);
 
+// Where the kernel sees a source's memory.
+struct SourcePointers {
+  const float* base;  // ignored where the source has none, as the residuals
+  const void* snapshot;
+  const void* residual_in;
+  void* residual_out;
+  uint8_t* chunks;
+};
+device::EncodeBatch BatchOf(const CodecSpec& spec, const Source& source, const SourcePointers& at,
+                            bool cast_base);
+
 // The generic CPU unit, chunk by chunk.
 Encoded EncodeOnCpu(const CodecSpec& spec, const Source& source);
 // One batch of the kernel body. `cast_base`: see EncodeBatch.

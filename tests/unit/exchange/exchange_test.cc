@@ -22,6 +22,16 @@ void Begin(Pair& pair) {
   pair.Until([&] { return !pair.a().adopted.empty() && !pair.b().adopted.empty(); });
 }
 
+// Both sides contribute with the same weight and are told to combine.
+engine::Reduce StartAndReduce(Pair& pair, int64_t round, uint64_t weight) {
+  const engine::Reduce order = pair.Order(round, {weight, weight});
+  for (auto& side : pair.sides) {
+    side->Start(round, weight, kBoth);
+    side->rounds().Reduce(order);
+  }
+  return order;
+}
+
 void Commit(Pair& pair, const engine::Reduce& order, engine::OwnPart own) {
   pair.Until([&] { return !pair.a().held.empty() && !pair.b().held.empty(); });
   CHECK(pair.a().held.back().result == pair.b().held.back().result);
@@ -70,11 +80,7 @@ TEST_CASE("packed chunks are smaller and give the results of plain ones") {
     WriteNoise(pair.a(), 2);
     // Deltas have heavy tails, which is what makes codes compressible.
     pair.b().model.Write(0, [](uint64_t i) { return std::pow(Noise(3, i), 9.0f) * 100; });
-    const engine::Reduce order = pair.Order(1, {1, 1});
-    for (auto& side : pair.sides) {
-      side->Start(1, 1, kBoth);
-      side->rounds().Reduce(order);
-    }
+    const engine::Reduce order = StartAndReduce(pair, 1, 1);
     Commit(pair, order, engine::OwnPart::kCounted);
     CHECK(Equal(pair.a().Value(1), pair.b().Value(1)));
     CHECK(pair.a().bad_chunks.empty());
@@ -90,11 +96,7 @@ TEST_CASE("fp32 averages exactly: values equal the mean of the snapshots") {
   Begin(pair);
   WriteNoise(pair.a(), 2);
   WriteNoise(pair.b(), 3);
-  const engine::Reduce order = pair.Order(1, {5, 5});
-  for (auto& side : pair.sides) {
-    side->Start(1, 5, kBoth);
-    side->rounds().Reduce(order);
-  }
+  const engine::Reduce order = StartAndReduce(pair, 1, 5);
   Commit(pair, order, engine::OwnPart::kCounted);
   const absl::Span<const float> base = pair.a().Value(0);
   const absl::Span<const float> value = pair.a().Value(1);
@@ -129,11 +131,7 @@ TEST_CASE("repeated chunks count once, and their credit comes back") {
   pair.wire.twice = true;
   WriteNoise(pair.a(), 2);
   WriteNoise(pair.b(), 3);
-  const engine::Reduce order = pair.Order(1, {1, 1});
-  for (auto& side : pair.sides) {
-    side->Start(1, 1, kBoth);
-    side->rounds().Reduce(order);
-  }
+  const engine::Reduce order = StartAndReduce(pair, 1, 1);
   Commit(pair, order, engine::OwnPart::kCounted);
   CHECK(Equal(pair.a().Value(1), pair.b().Value(1)));
   pair.Until([&] { return pair.a().returned_bytes == pair.a().received_bytes; });
@@ -193,11 +191,7 @@ TEST_CASE("lost chunks are sent again from what is retained") {
   WriteNoise(pair.a(), 2);
   WriteNoise(pair.b(), 3);
   pair.wire.lose = [](const exchange::ChunkAddress& address) { return address.index == 2; };
-  const engine::Reduce order = pair.Order(1, {1, 1});
-  for (auto& side : pair.sides) {
-    side->Start(1, 1, kBoth);
-    side->rounds().Reduce(order);
-  }
+  const engine::Reduce order = StartAndReduce(pair, 1, 1);
   pair.Until([&] { return pair.a().rounds().Progress().chunks_reduced == 3; });
   CHECK(pair.a().held.empty());
   pair.wire.lose = [](const exchange::ChunkAddress&) { return false; };
@@ -235,11 +229,7 @@ TEST_CASE(
   CHECK(a.returned_bytes + 100 == a.received_bytes);
   WriteNoise(pair.a(), 2);
   WriteNoise(pair.b(), 3);
-  const engine::Reduce order = pair.Order(1, {1, 1});
-  for (auto& side : pair.sides) {
-    side->Start(1, 1, kBoth);
-    side->rounds().Reduce(order);
-  }
+  const engine::Reduce order = StartAndReduce(pair, 1, 1);
   Commit(pair, order, engine::OwnPart::kCounted);
   CHECK(a.bad_chunks.size() == 1);
   CHECK(a.chunks_requested == 1);
@@ -251,11 +241,7 @@ TEST_CASE("gradients average without outer state, NaN flags the result") {
   Pair pair("fp32", {outer::RuleSpec::Kind::kGradients, 1, 0}, 1000);
   pair.a().model.Write(0, [](uint64_t i) { return i == 5 ? std::nanf("") : 1.0f; });
   pair.b().model.Write(0, [](uint64_t) { return 3.0f; });
-  const engine::Reduce order = pair.Order(1, {1, 1});
-  for (auto& side : pair.sides) {
-    side->Start(1, 1, kBoth);
-    side->rounds().Reduce(order);
-  }
+  const engine::Reduce order = StartAndReduce(pair, 1, 1);
   Commit(pair, order, engine::OwnPart::kCounted);
   CHECK(pair.a().committed[0].nonfinite);
   CHECK(pair.a().Value(1)[0] == 2.0f);

@@ -142,8 +142,11 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
     if (state) {
       state_in_flight_max = std::max(state_in_flight_max, ++state_in_flight);
       wire_->loop->Post([this, address] {
-        --state_in_flight;
-        if (exchange) exchange->OnStateChunkDone(address.fragment);
+        if (hold_state) {
+          held_state.push_back(address);
+        } else {
+          StateChunkDone(address);
+        }
       });
     }
     return true;
@@ -223,6 +226,19 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
   uint64_t returned_bytes = 0;
   uint64_t chunks_requested = 0;
   std::map<std::pair<exchange::ChunkKind, engine::ClusterId>, uint64_t> sent_bytes;
+  void StateChunkDone(const exchange::ChunkAddress& address) {
+    --state_in_flight;
+    if (exchange) exchange->OnStateChunkDone(address.fragment);
+  }
+  // What the port says of state chunks from now on, and what it has kept back.
+  void ReleaseState() {
+    hold_state = false;
+    for (const exchange::ChunkAddress& address : std::exchange(held_state, {})) {
+      StateChunkDone(address);
+    }
+  }
+  bool hold_state = false;  // sent state chunks stay in flight
+  std::vector<exchange::ChunkAddress> held_state;
   uint32_t state_in_flight = 0;
   uint32_t state_in_flight_max = 0;
 };

@@ -1,9 +1,5 @@
 """Gradients through DistributedDataParallel's communication hook, against the fake gateway."""
 
-import json
-import multiprocessing
-import os
-import tempfile
 import unittest
 
 import torch
@@ -11,10 +7,8 @@ import torch.distributed as distributed
 from torch.nn.parallel import DistributedDataParallel
 
 import causeway
+from ranks import RANKS, cluster
 from support import Gateway, together
-
-RANKS = 2
-
 
 def _network():
     torch.manual_seed(3)
@@ -56,40 +50,6 @@ def use_another_model(rank, socket):
     finally:
         run.close()
     return {}
-
-
-def _rank(rank, store, body, arguments, pipe):
-    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
-    pipe.send(json.dumps(body(rank, *arguments)))
-    distributed.destroy_process_group()
-
-
-def cluster(body, *arguments):
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as directory:
-        pipes = [context.Pipe() for _ in range(RANKS)]
-        processes = [context.Process(target=_rank, args=(rank, os.path.join(directory, "store"), body, arguments,
-                                                         pipes[rank][1])) for rank in range(RANKS)]
-        for process in processes:
-            process.start()
-        for _, sending in pipes:
-            sending.close()  # a rank that dies is then an end of its pipe, not a wait
-        try:
-            answers = []
-            for rank, (receiving, _) in enumerate(pipes):
-                assert receiving.poll(90), f"rank {rank} hangs"
-                try:
-                    answers.append(json.loads(receiving.recv()))
-                except EOFError:
-                    processes[rank].join(30)
-                    raise AssertionError(f"rank {rank} died: exit code {processes[rank].exitcode}") from None
-            for process in processes:
-                process.join(30)
-        finally:
-            for process in processes:
-                if process.is_alive():
-                    process.kill()
-        return answers
 
 
 class Hook(unittest.TestCase):

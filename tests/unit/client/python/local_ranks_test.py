@@ -1,57 +1,15 @@
 """Several ranks of a cluster: equal bytes and equal errors everywhere, and nobody hangs."""
 
-import json
-import multiprocessing
 import os
 import signal
-import tempfile
 import unittest
 
 import torch
 import torch.distributed as distributed
 
 import causeway
+from ranks import RANKS, cluster
 from support import Gateway, together
-
-RANKS = 2
-
-
-def _rank(rank, store, body, arguments, pipe):
-    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
-    try:
-        answer = body(rank, *arguments)
-    except causeway.Error as problem:
-        answer = {"error": problem.describe()}
-    except KeyboardInterrupt:
-        answer = {"interrupted": True}
-    pipe.send(json.dumps(answer))
-
-
-def cluster(body, *arguments, ready=None):
-    """Runs ``body(rank, *arguments)`` in RANKS processes; their answers. ``ready(processes)`` meanwhile."""
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as directory:
-        store = os.path.join(directory, "store")
-        pipes = [context.Pipe() for _ in range(RANKS)]
-        processes = [context.Process(target=_rank, args=(rank, store, body, arguments, pipes[rank][1]))
-                     for rank in range(RANKS)]
-        for process in processes:
-            process.start()
-        try:
-            if ready is not None:
-                ready(processes)
-            answers = []
-            for receiving, _ in pipes:
-                assert receiving.poll(90), "a rank hangs"
-                answers.append(json.loads(receiving.recv()))
-            for process in processes:
-                process.join(30)
-        finally:
-            for process in processes:
-                if process.is_alive():
-                    process.kill()
-        return answers
-
 
 def _network(seed):
     torch.manual_seed(seed)
@@ -165,20 +123,9 @@ class LocalRanks(unittest.TestCase):
                     pass
                 processes[0].kill()
 
-            context = multiprocessing.get_context("spawn")
-            with tempfile.TemporaryDirectory() as directory:
-                pipes = [context.Pipe() for _ in range(RANKS)]
-                processes = [context.Process(target=_rank, args=(rank, os.path.join(directory, "store"), fail,
-                                                                 (gateway.socket(),), pipes[rank][1]))
-                             for rank in range(RANKS)]
-                for process in processes:
-                    process.start()
-                kill(processes)
-                for receiving, _ in pipes[1:]:
-                    self.assertTrue(receiving.poll(90), "a rank hangs")
-                    self.assertEqual(json.loads(receiving.recv())["error"]["code"], "COMM")
-                for process in processes:
-                    process.join(30)
+            answers = cluster(fail, gateway.socket(), ready=kill, answering=range(1, RANKS))
+            for answer in answers:
+                self.assertEqual(answer["error"]["code"], "COMM")
 
 
 if __name__ == "__main__":
