@@ -10,6 +10,7 @@ import causeway
 from ranks import RANKS, cluster
 from support import Gateway, together
 
+
 def _network():
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.Tanh(), torch.nn.Linear(60, 50),

@@ -11,6 +11,7 @@ import causeway
 from ranks import RANKS, cluster
 from support import Gateway, together
 
+
 def _network(seed):
     torch.manual_seed(seed)
     return torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Linear(5, 5))
