@@ -118,8 +118,12 @@ class Board:
             self._told_of[area] = self._told
 
     def copied(self):
-        """On the others, once they have copied everything out."""
-        self._peers[0].write(b"\1")
+        """On the others, once they have copied everything out. A leader that has left meanwhile, with its
+        last result said, waits for nobody's word; one that died is noticed when it should speak again."""
+        try:
+            self._peers[0].write(b"\1")
+        except errors.CommError:
+            pass
 
     def close(self):
         self.areas = []  # tensors may still refer to the memory; it goes with the last of them

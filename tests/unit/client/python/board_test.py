@@ -110,6 +110,32 @@ class Board(unittest.TestCase):
         for process in followers:
             process.join(30)
 
+    def test_a_leader_that_has_left_with_everything_said_is_no_error(self):
+        left = self.context.Event()
+
+        def copy_late(rank):
+            shared = self.meeting.make(rank, [4])
+            seen = [shared.hear()]
+            left.wait(60)
+            seen.append(bytes(shared.areas[0]).decode())
+            shared.copied()
+            self.results[rank][1].send(seen + [shared.hear()])
+
+        followers = [self.context.Process(target=copy_late, args=(rank,)) for rank in range(1, RANKS)]
+        for follower in followers:
+            follower.start()
+        shared = self.meeting.make(0, [4])
+        shared.areas[0][:] = b"last"
+        shared.told([0])
+        shared.say(1, "0")
+        shared.say(1, "the end")
+        shared.close()
+        left.set()
+        for rank in range(1, RANKS):
+            self.assertEqual(self.seen(rank), [(1, "0"), "last", (1, "the end")])
+        for follower in followers:
+            follower.join(30)
+
     def test_where_one_rank_cannot_open_it_nobody_uses_it(self):
         boards = [None] * RANKS
         real = board._boot
