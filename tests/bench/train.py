@@ -107,9 +107,11 @@ def _train(row, seed, steps, learning_rate, built, directory):
             command = [TRAINER, "--cluster", str(index), "--clusters", str(row.clusters), "--ranks", "1",
                        "--mode", row.mode, "--run", "train", "--socket", gateways[name].trainer_socket,
                        "--steps", str(steps), "--seed", str(seed), "--learning-rate", str(learning_rate)]
-            trainers.append(link.spawn(name, command, stdout=subprocess.PIPE, text=True,
-                                       env=built.trainer_environment()))
-        outputs = [trainer.communicate()[0] for trainer in trainers]
+            # To a file: a pipe holds 64 KiB, less than a trainer says before the others have ended.
+            with open(os.path.join(directory, f"trainer-{name}.jsonl"), "w") as output:
+                trainers.append(link.spawn(name, command, stdout=output, env=built.trainer_environment()))
+        for trainer in trainers:
+            trainer.wait()
     finally:
         for process in trainers + [gateway.process for gateway in gateways.values()]:
             process.kill()
@@ -118,11 +120,16 @@ def _train(row, seed, steps, learning_rate, built, directory):
         if trainer.returncode != 0:
             raise programs.Failure(f"the trainer of {name} ended with {trainer.returncode}; gateway:\n"
                                    f"{programs.tail(gateways[name].log)}")
-    results = [json.loads(output.splitlines()[-1]) for output in outputs]
+    results = [_result(os.path.join(directory, f"trainer-{name}.jsonl")) for name in names]
     hashes = {sha for result in results for sha in result["parameters_sha256"]}
     if len(hashes) != 1:
         raise programs.Failure(f"clusters ended with different parameters: {', '.join(sorted(hashes))}")
     return results
+
+
+def _result(path):
+    with open(path) as lines:
+        return json.loads(lines.readlines()[-1])
 
 
 def _alone(seed, steps, learning_rate, built):
