@@ -16,11 +16,12 @@ class FlatAdamW(torch.optim.Optimizer):
 
     STATUS_ELEMENTS = 2
 
-    def __init__(self, model, learning_rate, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0):
-        parameters = list(model.parameters())
+    def __init__(self, parameters, learning_rate, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0):
+        parameters = list(parameters)
         super().__init__(parameters, {"lr": learning_rate})
         self.betas, self.clip, self.step_count = betas, clip, 0
         elements = sum(parameter.numel() for parameter in parameters)
+        self.adamw_elements = elements
         self.flat = torch.empty(elements)
         self.reduced = torch.zeros(elements + self.STATUS_ELEMENTS)
         self.gradient, self.status = self.reduced[:elements], self.reduced[elements:]
@@ -47,13 +48,18 @@ class FlatAdamW(torch.optim.Optimizer):
         if norm > self.clip:
             self.gradient.mul_(self.clip / norm)
         self.step_count += 1
-        beta1, beta2 = self.betas
-        self.first_moment.mul_(beta1).add_(self.gradient, alpha=1 - beta1)
-        self.second_moment.mul_(beta2).addcmul_(self.gradient, self.gradient, value=1 - beta2)
         self.flat.addcmul_(self.flat, self.decay, value=-learning_rate)
-        deviation = self.second_moment.sqrt().div_(math.sqrt(1 - beta2**self.step_count))
-        self.flat.addcdiv_(self.first_moment, deviation.add_(EPSILON),
-                           value=-learning_rate / (1 - beta1**self.step_count))
+        self.update(learning_rate)
+
+    def update(self, learning_rate):
+        """Steps the first `adamw_elements` of `flat`."""
+        beta1, beta2 = self.betas
+        own = slice(0, self.adamw_elements)
+        gradient, first, second = self.gradient[own], self.first_moment[own], self.second_moment[own]
+        first.mul_(beta1).add_(gradient, alpha=1 - beta1)
+        second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        deviation = second.sqrt().div_(math.sqrt(1 - beta2**self.step_count))
+        self.flat[own].addcdiv_(first, deviation.add_(EPSILON), value=-learning_rate / (1 - beta1**self.step_count))
 
 
 class Schedule:

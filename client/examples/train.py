@@ -31,6 +31,7 @@ import corpus  # noqa: E402
 import exchange  # noqa: E402
 import local_ranks  # noqa: E402
 from flat_adamw import FlatAdamW, Schedule  # noqa: E402
+from flat_muon import FlatMuon  # noqa: E402
 from gpt import Gpt  # noqa: E402
 
 MODEL_SEED = 1000
@@ -58,7 +59,10 @@ class Trainer:
         self.local, self.options = local, options
         torch.manual_seed(MODEL_SEED + options.seed)
         self.model = Gpt()
-        self.optimizer = FlatAdamW(self.model, options.learning_rate)
+        if options.optimizer == "muon":
+            self.optimizer = FlatMuon(self.model, options.learning_rate)
+        else:
+            self.optimizer = FlatAdamW(self.model.parameters(), options.learning_rate)
         self.schedule = Schedule(options.learning_rate, options.steps)
         training, held_out = corpus.split(text)
         self.sampler = corpus.Sampler(training, options.cluster, options.clusters, local.rank,
@@ -166,6 +170,7 @@ def parse_options():
     parser.add_argument("--seconds", type=float, help="stop after this time (every-step only)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
     parser.add_argument("--evaluate-every", type=int, default=0, metavar="STEPS")
     parser.add_argument("--text", help="train on this file instead of the King James text")
     parser.add_argument("--progress", metavar="FILE", help="JSON lines (default: standard output)")

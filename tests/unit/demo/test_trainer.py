@@ -20,6 +20,7 @@ except ImportError as error:
 import corpus  # noqa: E402
 import local_ranks  # noqa: E402
 from flat_adamw import FlatAdamW, Schedule  # noqa: E402
+from flat_muon import FlatMuon, orthogonal  # noqa: E402
 from gpt import Gpt  # noqa: E402
 
 SEED = 3
@@ -61,7 +62,7 @@ class Model(unittest.TestCase):
 class Optimizer(unittest.TestCase):
     def test_equals_torch_adamw_with_clipping(self):
         ours, theirs = small_model(), small_model()
-        flat = FlatAdamW(ours, 1e-2, clip=0.5)
+        flat = FlatAdamW(ours.parameters(), 1e-2, clip=0.5)
         groups = [{"params": [p for p in theirs.parameters() if p.dim() == 2], "weight_decay": 0.1},
                   {"params": [p for p in theirs.parameters() if p.dim() != 2], "weight_decay": 0.0}]
         reference = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.99), eps=1e-8)
@@ -77,12 +78,29 @@ class Optimizer(unittest.TestCase):
 
     def test_parameters_and_gradients_are_views(self):
         model = small_model()
-        flat = FlatAdamW(model, 1e-2)
+        flat = FlatAdamW(model.parameters(), 1e-2)
         flat.flat.zero_()
         self.assertEqual(sum(p.abs().sum().item() for p in model.parameters()), 0)
         model(*batch()).backward()
         flat.zero_grad()
         self.assertTrue(all(p.grad.abs().sum() == 0 for p in model.parameters()))
+
+    def test_muon_makes_singular_values_about_one(self):
+        for shape in ((16, 48), (48, 16), (16, 16)):
+            torch.manual_seed(SEED)
+            values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+            self.assertGreater(values.min().item(), 0.3)
+            self.assertLess(values.max().item(), 1.3)
+
+    def test_muon_steps_hidden_matrices_and_adamw_the_rest(self):
+        adamw, muon = small_model(), small_model()
+        for model, optimizer in ((adamw, FlatAdamW(adamw.parameters(), 1e-2)), (muon, FlatMuon(muon, 1e-2))):
+            optimizer.zero_grad()
+            model(*batch()).backward()
+            optimizer.step()
+        hidden = {name for name, p in muon.named_parameters() if name.startswith("blocks.") and p.dim() == 2}
+        for (name, mine), other in zip(muon.named_parameters(), adamw.parameters()):
+            self.assertEqual(torch.allclose(mine, other, atol=1e-6), name not in hidden, name)
 
     def test_schedule(self):
         schedule = Schedule(1.0, 1000)
