@@ -35,14 +35,21 @@ PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line of the table. `gap` and `bytes`: what is asked of it, in per cent and as a factor."""
+    """One line of the table, compared with synchronous training by the same inner optimizer. `gap` and `bytes`: what is
+    asked of it, in per cent and as a factor."""
+
     algorithm: str
     codec: str
     learning_rate: float = 2e-3
     clusters: int = 2
     mode: str = "outer"
+    optimizer: str = "adamw"
     gap: float = None
     bytes: float = None
+
+    def settings(self):
+        exchanged = [] if self.mode == "alone" else [self.algorithm, self.codec, self.clusters]
+        return exchanged + [self.optimizer] * (self.optimizer != "adamw")
 
 
 INT4 = "{kind: \"int4:b256:zstd\", error_feedback: true}"
@@ -62,6 +69,9 @@ ROWS = {
     "co2-gap-window": Row(CO2.format(0.8, ", penalty: gap, penalty_window: 8"), INT4, 4e-3),
     "co2-clip": Row(CO2.format(0.5, ", clip: 0.01"), INT4, 4e-3),
     "co2-gap-clip": Row(CO2.format(0.8, ", penalty: gap, clip: 0.01"), INT4, 4e-3),
+    "H=10-muon": Row("{rule: average, local_steps: 10}", INT4, optimizer="muon"),
+    "H=20-muon": Row("{" + NESTEROV.format(0.7, 20) + "}", INT4, optimizer="muon"),
+    "H=50-muon": Row("{" + NESTEROV.format(0.8, 50) + "}", INT4, optimizer="muon"),
     "eager": Row("{rule: eager, learning_rate: 0.7, momentum: 0.5, local_steps: 20}", INT4),
     "streaming-d=0": Row("{" + NESTEROV.format(0.7, 20) + ", fragments: 4}", INT4),
     "streaming-d=1": Row("{" + NESTEROV.format(0.7, 20) + ", fragments: 4, delay: 1}", INT4),
@@ -72,6 +82,7 @@ ROWS = {
     "H=20-no-feedback": Row("{" + NESTEROV.format(0.7, 20) + "}", "{kind: \"int4:b256:zstd\"}"),
 }
 SYNCHRONOUS = Row("{rule: gradients}", "{kind: fp32}", mode="every-step")
+ALONE = Row("", "", mode="alone")
 
 
 class Loopback:
@@ -106,7 +117,8 @@ def _train(row, seed, steps, learning_rate, built, directory):
         for index, name in enumerate(names):
             command = [TRAINER, "--cluster", str(index), "--clusters", str(row.clusters), "--ranks", "1",
                        "--mode", row.mode, "--run", "train", "--socket", gateways[name].trainer_socket,
-                       "--steps", str(steps), "--seed", str(seed), "--learning-rate", str(learning_rate)]
+                       "--steps", str(steps), "--seed", str(seed), "--learning-rate", str(learning_rate),
+                       "--optimizer", row.optimizer]
             # To a file: a pipe holds 64 KiB, less than a trainer says before the others have ended.
             with open(os.path.join(directory, f"trainer-{name}.jsonl"), "w") as output:
                 trainers.append(link.spawn(name, command, stdout=output, env=built.trainer_environment()))
@@ -132,9 +144,10 @@ def _result(path):
         return json.loads(lines.readlines()[-1])
 
 
-def _alone(seed, steps, learning_rate, built):
+def _alone(row, seed, steps, learning_rate, built):
     output = subprocess.run([TRAINER, "--clusters", "2", "--ranks", "1", "--mode", "alone", "--steps", str(steps),
-                             "--seed", str(seed), "--learning-rate", str(learning_rate)], check=True,
+                             "--seed", str(seed), "--learning-rate", str(learning_rate),
+                             "--optimizer", row.optimizer], check=True,
                             stdout=subprocess.PIPE, text=True, env=built.trainer_environment()).stdout
     return [json.loads(output.splitlines()[-1])]
 
@@ -147,9 +160,9 @@ class Trainings:
         os.makedirs(options.directory, exist_ok=True)
 
     def result(self, name, row, seed, learning_rate=None):
-        rate = learning_rate or (row.learning_rate if row else SYNCHRONOUS.learning_rate)
+        rate = learning_rate or row.learning_rate
         path = os.path.join(self.options.directory, f"{name}-{self.options.steps}-{rate:g}-{seed}.json")
-        settings = [row.algorithm, row.codec, row.clusters] if row else []
+        settings = row.settings()
         if os.path.exists(path):
             with open(path) as file:
                 kept = json.load(file)
@@ -158,8 +171,8 @@ class Trainings:
         if self._built is None:
             self._built = programs.newest()
         print(f"training {name}, seed {seed}, learning rate {rate:g} ...", flush=True)
-        if row is None:
-            results = _alone(seed, self.options.steps, rate, self._built)
+        if row.mode == "alone":
+            results = _alone(row, seed, self.options.steps, rate, self._built)
         else:
             with tempfile.TemporaryDirectory(prefix="causeway-train-") as directory:
                 results = _train(row, seed, self.options.steps, rate, self._built, directory)
@@ -173,8 +186,16 @@ class Trainings:
         os.replace(path + ".part", path)
         return kept
 
-    def reference(self, clusters, seed):
-        return self.result(f"synchronous-{clusters}", dataclasses.replace(SYNCHRONOUS, clusters=clusters), seed)
+    def reference(self, row, seed):
+        return self._baseline(f"synchronous-{row.clusters}", SYNCHRONOUS, row, seed)
+
+    def alone(self, row, seed):
+        return self._baseline("alone", ALONE, row, seed)
+
+    def _baseline(self, name, baseline, row, seed):
+        """`baseline` with the clusters and the inner optimizer of `row`."""
+        name += f"-{row.optimizer}" * (row.optimizer != "adamw")
+        return self.result(name, dataclasses.replace(baseline, clusters=row.clusters, optimizer=row.optimizer), seed)
 
 
 def t_95(degrees):
@@ -192,8 +213,8 @@ def bound(values):
 
 def table_row(name, row, trainings, seeds):
     ours = [trainings.result(name, row, seed) for seed in seeds]
-    references = [trainings.reference(row.clusters, seed) for seed in seeds]
-    alone = [trainings.result("alone", None, seed) for seed in seeds]
+    references = [trainings.reference(row, seed) for seed in seeds]
+    alone = [trainings.alone(row, seed) for seed in seeds]
     gaps = [100 * (a["bits_per_byte"] / b["bits_per_byte"] - 1) for a, b in zip(ours, references)]
     apart = [100 * (a["bits_per_byte"] / b["bits_per_byte"] - 1) for a, b in zip(alone, references)]
     wire = statistics.mean(result["wire_bytes"] for result in ours)
