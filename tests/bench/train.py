@@ -145,7 +145,7 @@ def _result(path):
 
 
 def _alone(row, seed, steps, learning_rate, built):
-    output = subprocess.run([TRAINER, "--clusters", "2", "--ranks", "1", "--mode", "alone", "--steps", str(steps),
+    output = subprocess.run([TRAINER, "--clusters", str(row.clusters), "--ranks", "1", "--mode", "alone", "--steps", str(steps),
                              "--seed", str(seed), "--learning-rate", str(learning_rate),
                              "--optimizer", row.optimizer], check=True,
                             stdout=subprocess.PIPE, text=True, env=built.trainer_environment()).stdout
@@ -190,7 +190,7 @@ class Trainings:
         return self._baseline(f"synchronous-{row.clusters}", SYNCHRONOUS, row, seed)
 
     def alone(self, row, seed):
-        return self._baseline("alone", ALONE, row, seed)
+        return self._baseline(f"alone-{row.clusters}", ALONE, row, seed)
 
     def _baseline(self, name, baseline, row, seed):
         """`baseline` with the clusters and the inner optimizer of `row`."""
