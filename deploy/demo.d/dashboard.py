@@ -115,7 +115,7 @@ class Dashboard:
     def run_line(self, run, training):
         record = self.records.get(run.name)
         if record:
-            bar = self.bar(record["steps"] / self.options.steps)
+            bar = self.bar(record["steps"] / run.steps)
             return (f"  {run.name:12} {bar} {record['steps']:5} steps   "
                     f"{record['final_bits_per_byte']:.4f} bits/byte   "
                     f"{charts.bytes_text(record['wire_bytes_per_cluster']):>8}   {record['wall_s']:.0f} s")
@@ -126,7 +126,7 @@ class Dashboard:
         state = f"loss {loss:.3f}" if loss else ("first steps" if trainer.joined else "starting")
         if run.cut_after_s:
             state += f"   cut after {run.cut_after_s} s"
-        return self.color(f"▸ {run.name:12} {self.bar(len(trainer.steps) / self.options.steps)} "
+        return self.color(f"▸ {run.name:12} {self.bar(len(trainer.steps) / run.steps)} "
                           f"{len(trainer.steps):5} steps   {state}", "1;36")
 
     @staticmethod

@@ -42,6 +42,8 @@ def parse_options():
     parser.add_argument("--codec", help="of the run named causeway, as a configuration names it: int8, nf4, "
                         "int4:b256:zstd, ..., or auto (default: the algorithm's)")
     parser.add_argument("--steps", type=int, default=1000, help="of each full run (default 1000)")
+    parser.add_argument("--longer", type=int, default=1, metavar="N",
+                        help="the run named causeway makes N times the steps, as the time it saves allows (default 1)")
     parser.add_argument("--seed", type=int, default=1, help="of model and batches (default 1)")
     parser.add_argument("--output", metavar="DIR", default="demo-output",
                         help="for report.html and result.json (default ./demo-output)")
@@ -54,6 +56,8 @@ def parse_options():
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error("--seeds is at least 1")
+    if options.longer < 1:
+        parser.error("--longer is at least 1")
     if options.steps < 20:
         parser.error("--steps is at least 20")
     if wan_link.rate_bits(options.rate) <= 0 or wan_link.duration_ms(options.rtt) < 0:

@@ -17,6 +17,7 @@ class RunPlan:
     seed: int
     mode: str  # of the trainer: every-step or outer
     shaped: bool  # over the slow link
+    steps: int
     local_steps: int
     algorithm: str  # YAML flow maps
     codec: str
@@ -81,7 +82,7 @@ def causeway(options, seed=None):
     codec = chosen.codec if options.codec is None else codec_map(options.codec)
     rule = chosen.rule if chosen.mode == "every-step" else f"{chosen.rule}, local_steps: {chosen.local_steps}"
     return RunPlan(_name("causeway", seed, options), "causeway", options.seed if seed is None else seed,
-                   chosen.mode, True, chosen.local_steps, f"{{{rule}}}", codec, chosen.learning_rate,
+                   chosen.mode, True, options.steps * options.longer, chosen.local_steps, f"{{{rule}}}", codec, chosen.learning_rate,
                    overlapped=chosen.overlapped)
 
 
@@ -93,7 +94,7 @@ def runs(options):
     """In order; sync-wan for the first seed only."""
     planned = []
     for seed in range(options.seed, options.seed + options.seeds):
-        synchronous = {"seed": seed, "mode": "every-step", "local_steps": 1, "algorithm": "{rule: gradients}",
+        synchronous = {"seed": seed, "mode": "every-step", "steps": options.steps, "local_steps": 1, "algorithm": "{rule: gradients}",
                        "codec": "{kind: fp32}"}
         planned.append(RunPlan(_name("sync-lan", seed, options), "sync-lan", shaped=False, **synchronous))
         if seed == options.seed:

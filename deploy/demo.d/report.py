@@ -82,7 +82,7 @@ def table(runs, reference):
                  f'{run["bytes_per_parameter_step"]:.4f}', f'{ratio:.1f}x',
                  f'{100 * run["compute_use"]:.1f} %', identical]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = ["run", "bits/byte", "steps", "time", "sent", "B/param/step", "fewer bytes", "computing",
+    heads = ["run", "bits/byte", "steps", "time", "sent", "B/param/step", "fewer a step", "computing",
              "identical"]
     return ('<div class="scroll"><table><tr>' + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"
             + "".join(rows) + "</table></div>")

@@ -36,7 +36,7 @@ def run(root, build, options):
     if not options.keep_logs:
         shutil.rmtree(logs)
     view.erase()
-    print(summary(records, details, output))
+    print(summary(records, options, details, output))
     return 0 if all(record["identical"] for record in records) else 1
 
 
@@ -65,8 +65,10 @@ def compare(records, options):
     computing = entry.local_steps * ours["step_s"]
     round_bytes = ours["wire_bytes_per_cluster"] * entry.local_steps / ours["steps"]
     exchange = duration_ms(options.rtt) / 1e3 + round_bytes * 8 / rate_bits(options.rate)
+    synchronous_s = reference["steps"] * by_name["sync-wan"]["wall_s"] / by_name["sync-wan"]["steps"]
     return {
-        "byte_ratio": reference["bytes_per_parameter_step"] / ours["bytes_per_parameter_step"],
+        "byte_ratio": reference["wire_bytes_per_cluster"] / ours["wire_bytes_per_cluster"],
+        "time_ratio": ours["wall_s"] / synchronous_s, "synchronous_s": synchronous_s,
         "gap": ours["final_bits_per_byte"] / reference["final_bits_per_byte"] - 1,
         "compute_use": ours["compute_use"],
         "compute_use_expected": 1.0 if entry.overlapped else computing / (computing + exchange),
@@ -125,7 +127,7 @@ def document(records, options, details):
         "title": f"{NUMBERS[len(options.names)]} clusters, one model, a slow link",
         "setting": setting(records, options),
         "facts": [(f"{details['byte_ratio']:.1f}x", "fewer bytes than synchronous training"),
-                  (f"{100 * details['gap']:+.2f} %", "validation loss against synchronous training"),
+                  (f"{100 * details['gap']:+.2f} %", "validation loss against synchronous training" + more_steps(options)),
                   (f"{100 * details['compute_use']:.1f} %", expected),
                   ("identical" if identical else "different", "parameters of all clusters, bit by bit")],
         "runs": [record for record in records if record["seed"] == options.seed], "link_mbit_per_s": rate_bits(options.rate) / 1e6,
@@ -138,6 +140,7 @@ def document(records, options, details):
             f"Computing is 1 - (time inside Causeway's calls) / (first to last step), evaluations left out; a "
             f"step took {1e3 * details['step_s']:.1f} ms. Possible is H t / (H t + RTT + bytes / rate) with "
             f"H = {details['local_steps']}.",
+            f"causeway took {time_text(details)}.",
             f"sync-lan exchanges every step's gradients in fp32 on a link without limits; sync-wan does so over "
             f"the slow link and was cut after {plan.CUT_AFTER_S} s; causeway is the algorithm "
             f"{options.algorithm}: {plan.ALGORITHMS[options.algorithm].about}; it ended as "
@@ -155,7 +158,16 @@ def seeds_note(records):
             f"below {100 * found['bound']:+.2f} % with 95 % confidence; {each}."]
 
 
-def summary(records, details, output):
+def more_steps(options):
+    return f", after {options.longer} times the steps" if options.longer > 1 else ""
+
+
+def time_text(details):
+    return (f"{100 * details['time_ratio']:.0f} % of the {details['synchronous_s']:.0f} s that synchronous training takes "
+            "over this link at the pace of sync-wan")
+
+
+def summary(records, options, details, output):
     lines = [f"{'run':12}{'bits/byte':>11}{'steps':>7}{'time':>9}{'sent/cluster':>14}{'B/param/step':>14}"
              f"{'computing':>11}  identical"]
     for record in records:
@@ -167,7 +179,8 @@ def summary(records, details, output):
         f"; H t / (H t + RTT + bytes / rate) = {100 * details['compute_use_expected']:.1f} %")
     lines += ["", "causeway ended as " + next(r["encoding"] for r in records if r["name"] == "causeway"),
               f"{details['byte_ratio']:.1f}x fewer bytes than synchronous training, validation loss "
-              f"{100 * details['gap']:+.2f} %",
+              f"{100 * details['gap']:+.2f} %{more_steps(options)}",
+              time_text(details),
               f"computing {100 * details['compute_use']:.1f} % of the time with {1e3 * details['step_s']:.1f} ms a "
               f"step{expected}"]
     lines += seeds_note(records)

@@ -85,9 +85,9 @@ class Training:
                    "--clusters", str(len(self.options.names)), "--ranks", str(plan.RANKS),
                    "--mode", self.run.mode, "--run", self.run.name,
                    "--socket", self.gateways[cluster].trainer_socket,
-                   "--steps", str(self.options.steps), "--seed", str(self.run.seed),
+                   "--steps", str(self.run.steps), "--seed", str(self.run.seed),
                    "--learning-rate", str(self.run.learning_rate),
-                   "--evaluate-every", str(max(self.options.steps // plan.EVALUATIONS, 1)),
+                   "--evaluate-every", str(max(self.run.steps // plan.EVALUATIONS, 1)),
                    "--progress", progress]
         if self.run.cut_after_s:
             command += ["--seconds", str(self.run.cut_after_s)]

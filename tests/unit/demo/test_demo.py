@@ -38,7 +38,7 @@ RECORDS = [record("sync-lan", 100, 4000, 1.9), record("sync-wan", 30, 4000, 3.1)
 
 def options(**changed):
     given = {"rate": "100mbit", "rtt": "100ms", "seed": 1, "seeds": 1, "preset": "standard", "algorithm": None,
-             "codec": None, "clusters": 2, "steps": 100, "plain": True}
+             "codec": None, "clusters": 2, "steps": 100, "longer": 1, "plain": True}
     return plan.choose(argparse.Namespace(**{**given, **changed}))
 
 
@@ -92,6 +92,15 @@ class Measurement(unittest.TestCase):
         # H t / (H t + RTT + bytes / rate) with H = 10, t = 40 ms, 500 bytes a round
         self.assertAlmostEqual(details["compute_use_expected"], 0.4 / (0.4 + 0.1 + 500 * 8 / 1e8))
 
+    def test_more_steps_count_with_all_their_bytes_and_time(self):
+        records = [*RECORDS[:2], record("causeway", 300, 10, 1.881)]
+        details = session.compare(records, options(longer=3))
+        self.assertAlmostEqual(details["byte_ratio"], 100 * 4000 / (300 * 10))
+        self.assertAlmostEqual(details["synchronous_s"], 100 * 0.05)
+        self.assertAlmostEqual(details["time_ratio"], 3)
+        self.assertIn("-1.00 %, after 3 times the steps", session.summary(records, options(longer=3), details, "/out"))
+        self.assertEqual([run.steps for run in plan.runs(options(longer=3))], [100, 100, 300])
+
     def test_seeds_are_paired_and_bounded(self):
         records = RECORDS + [record("sync-lan", 100, 4000, 2.0, seed=2), record("causeway", 100, 50, 2.06, seed=2)]
         found = session.gaps(records)
@@ -105,7 +114,7 @@ class Measurement(unittest.TestCase):
     def test_a_different_hash_is_shown(self):
         bad = [dict(RECORDS[0], identical=False), *RECORDS[1:]]
         details = session.compare(bad, OPTIONS)
-        self.assertIn("NO", session.summary(bad, details, "/out"))
+        self.assertIn("NO", session.summary(bad, OPTIONS, details, "/out"))
         self.assertIn("different", report.render(session.document(bad, OPTIONS, details)))
 
 
