@@ -34,13 +34,19 @@ double Measured(const Situation& situation, engine::ClusterId from, engine::Clus
                          : link->second.receive_bytes_per_second;
 }
 
+// Whether chunks go between the two in rounds of this plan. Else what was measured between them is
+// of other rounds, when the line was shared otherwise.
+bool Talk(const std::optional<Plan>& plan, engine::ClusterId a, engine::ClusterId b) {
+  return !plan || plan->route == Route::kDirect || plan->parts.count(a) + plan->parts.count(b) > 0;
+}
+
 // Of all peers of a cluster at once; unmeasured ones are taken to be like the others.
 double LineRate(const Situation& situation, engine::ClusterId cluster, bool out) {
   double sum = 0;
   int known = 0;
   int peers = 0;
   for (engine::ClusterId peer : situation.members) {
-    if (peer == cluster) continue;
+    if (peer == cluster || !Talk(situation.plan, peer, cluster)) continue;
     ++peers;
     const engine::ClusterId from = out ? cluster : peer;
     const engine::ClusterId to = out ? peer : cluster;
@@ -50,6 +56,11 @@ double LineRate(const Situation& situation, engine::ClusterId cluster, bool out)
     known += rate > 0 ? 1 : 0;
   }
   return known == 0 ? 0 : sum * peers / known;
+}
+
+bool OwnersAreMembers(const Plan& plan, const Situation& situation) {
+  return std::all_of(plan.parts.begin(), plan.parts.end(),
+                     [&](const auto& part) { return situation.members.Contains(part.first); });
 }
 
 std::string Megabit(double bytes_per_second) {
@@ -70,11 +81,23 @@ bool Planner::Idle() const {
 }
 
 void Planner::SetCurrent(const Plan& plan, engine::RoundNumber round) {
+  if (!SameWork(plan, current_)) trials_.Forget();
+  TakeUp(plan, round);
+}
+
+void Planner::TakeUp(const Plan& plan, engine::RoundNumber round) {
   current_ = plan;
   current_from_ = round;
   const auto rung = std::find(rules_.ladder.begin(), rules_.ladder.end(), plan.codec);
   rung_ = rung == rules_.ladder.end() ? rules_.ladder.size() - 1
                                       : static_cast<size_t>(rung - rules_.ladder.begin());
+}
+
+void Planner::RollBack(engine::RoundNumber round) {
+  considered_ = std::min(considered_, round);
+  current_from_ = std::min(current_from_, round);
+  climbed_at_ = std::min(climbed_at_, round);
+  trials_ = Trials();
 }
 
 std::optional<Exchange> Planner::ExchangeOf(const Situation& situation,
@@ -102,19 +125,20 @@ std::optional<Exchange> Planner::ExchangeOf(const Situation& situation,
 
 // ---------------------------------------------------------------- what a round taught
 
-// The shortest of the members' exchanges is that of the last submission: it waited for nobody.
-void Planner::Learn(const Situation& situation, Exchange* exchange) {
+// The shortest of the members' exchanges is that of the last submission: it waited for nobody. 0:
+// not all of them told, or not of one plan.
+double Planner::Learn(const Situation& situation, Exchange* exchange) {
   step_seconds_ = 0;
   double observed = 0;
-  bool all = situation.round >= current_from_;
+  bool all = situation.plan.has_value();
   for (const auto& [cluster, line] : exchange->lines) {
     const MemberReport& report = situation.reports.at(cluster);
     step_seconds_ = std::max(step_seconds_, report.step_seconds);
     all = all && report.round == situation.round && report.exchange_seconds > 0;
     if (observed == 0 || report.exchange_seconds < observed) observed = report.exchange_seconds;
   }
-  if (!all) return;
-  const Cost expected = CostOf(current_, *exchange);
+  if (!all) return 0;
+  const Cost expected = CostOf(*situation.plan, *exchange);
   const double transfer =
       std::max(observed - expected.latency_seconds, expected.transfer_seconds / kFasterMax);
   if (transfer > 0 && transfer < expected.transfer_seconds) {
@@ -126,6 +150,7 @@ void Planner::Learn(const Situation& situation, Exchange* exchange) {
   beyond_model_.push_back(std::max(0.0, observed - expected.seconds()));
   if (beyond_model_.size() > kOverheadRounds) beyond_model_.pop_front();
   overhead_seconds_ = *std::min_element(beyond_model_.begin(), beyond_model_.end());
+  return observed;
 }
 
 // ---------------------------------------------------------------- choices
@@ -141,10 +166,20 @@ Planner::Choice Planner::Assess(Plan plan, const Exchange& exchange) const {
   return choice;
 }
 
+// The best way for these lines, or the present one where a better one turned out not to be.
+Plan Planner::Way(Plan plan, const Exchange& exchange) const {
+  if (!trials_.held(considered_)) {
+    return Routed(std::move(plan), exchange, rules_.direct, rules_.owner);
+  }
+  plan.route = current_.route;
+  plan.parts = current_.parts;
+  return plan;
+}
+
 Planner::Choice Planner::Try(size_t rung, const Exchange& exchange) const {
   Plan plan;
   plan.codec = rules_.ladder[rung];
-  Choice choice = Assess(Routed(plan, exchange, rules_.direct, rules_.owner), exchange);
+  Choice choice = Assess(Way(std::move(plan), exchange), exchange);
   if (!choice.hides) HardenSlowLines(rung, exchange, &choice);
   return choice;
 }
@@ -163,7 +198,7 @@ void Planner::HardenSlowLines(size_t rung, const Exchange& exchange, Choice* cho
     }
   }
   if (2 * plan.codecs.size() >= exchange.lines.size()) return;  // then all had better go harder
-  Choice harder = Assess(Routed(plan, exchange, rules_.direct, rules_.owner), exchange);
+  Choice harder = Assess(Way(std::move(plan), exchange), exchange);
   if (harder.hides) *choice = std::move(harder);
 }
 
@@ -194,10 +229,40 @@ size_t Planner::ChooseRung(const Situation& situation, const Exchange& exchange)
 
 bool Planner::RouteIsWorthIt(const Choice& now, const Choice& better,
                              const Situation& situation) const {
-  for (const auto& [owner, part] : now.plan.parts) {
-    if (!situation.members.Contains(owner)) return true;
-  }
+  if (!OwnersAreMembers(now.plan, situation)) return true;
   return better.cost.seconds() < now.cost.seconds() * (1 - kRouteGain);
+}
+
+// In force from the next round on.
+Plan Planner::Proposed(Plan plan, const Situation& situation, const std::string& reason) {
+  plan.reason = reason.substr(0, kReasonBytesMax);
+  view_ = plan.reason;
+  TakeUp(plan, situation.round + 1);
+  return plan;
+}
+
+std::optional<Plan> Planner::GoBack(const Situation& situation, const Exchange& exchange) {
+  const Plan plan = trials_.before();
+  const double seconds = trials_.before_seconds();
+  trials_.Forget();
+  if (!OwnersAreMembers(plan, situation)) return std::nullopt;
+  return Proposed(plan, situation,
+                  absl::StrFormat("back to what took %.3g s: %s", seconds,
+                                  Explain(Assess(plan, exchange), exchange)));
+}
+
+std::optional<Plan> Planner::GuessLine(const Situation& situation, const Exchange& exchange,
+                                       const Choice& now) {
+  if (!rules_.owner || (now.hides && rung_ == 0)) return std::nullopt;  // nothing to gain
+  const std::optional<Trials::Guessed> guessed = trials_.Guess(
+      situation.round, current_, exchange, rules_.direct, overhead_seconds_, kRouteGain);
+  if (!guessed) return std::nullopt;
+  const std::string what = guessed->whose
+                               ? absl::StrCat("the line of ", rules_.names.at(*guessed->whose),
+                                              " carries more than its peers let it")
+                               : "all lines carry the same";
+  return Proposed(guessed->plan, situation,
+                  absl::StrCat("a trial, in case ", what, "; so far ", Explain(now, exchange)));
 }
 
 std::optional<Plan> Planner::Consider(const Situation& situation) {
@@ -211,26 +276,43 @@ std::optional<Plan> Planner::Consider(const Situation& situation) {
     return std::nullopt;
   }
   considered_ = situation.round;
-  Learn(situation, &*exchange);
+  const double observed = Learn(situation, &*exchange);
+  const Plan* ran = situation.plan ? &*situation.plan : nullptr;
+  const Trials::Verdict verdict = trials_.OnRound(situation.round, current_, ran, observed);
+  const bool possible = OwnersAreMembers(current_, situation);
+  if (!possible) {
+    trials_ = Trials();
+  } else if (verdict == Trials::Verdict::kWaits) {
+    return std::nullopt;
+  }
+  if (possible && verdict == Trials::Verdict::kFailed) {
+    if (std::optional<Plan> before = GoBack(situation, *exchange)) return before;
+  }
 
   const size_t rung = ChooseRung(situation, *exchange);
   const Choice now = Assess(current_, *exchange);
   view_ = Explain(now, *exchange);
-  Choice better = Try(rung, *exchange);
+  const Choice better = Try(rung, *exchange);
   const bool harder = rung > rung_;
   const bool same_codecs = better.plan.codecs == current_.codecs;
   const bool other = rung != rung_ || (!same_codecs && (!now.hides || HasAir(better)));
-  if (!other && !RouteIsWorthIt(now, better, situation)) return std::nullopt;
+  if (!other && !RouteIsWorthIt(now, better, situation)) {
+    return GuessLine(situation, *exchange, now);
+  }
   const bool due = situation.round - current_from_ >= kRoundsBetween;
   if (!due && !harder && (now.hides || !better.hides)) return std::nullopt;
+  if (other || !possible) {
+    trials_.Forget();
+  } else {
+    const double gain =
+        1 - (better.cost.seconds() + overhead_seconds_) / (now.cost.seconds() + overhead_seconds_);
+    trials_.Propose(situation.round, current_, gain);
+  }
   if (rung < rung_) {
     climbed_at_ = situation.round;
     rounds_with_air_ = 0;
   }
-  better.plan.reason = Explain(better, *exchange).substr(0, kReasonBytesMax);
-  SetCurrent(better.plan, situation.round + 1);
-  view_ = better.plan.reason;
-  return better.plan;
+  return Proposed(better.plan, situation, Explain(better, *exchange));
 }
 
 // ---------------------------------------------------------------- words

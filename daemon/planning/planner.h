@@ -4,7 +4,8 @@
 // Chooses the least lossy codec whose exchange hides behind computation (budget.h), the cheaper
 // route and the best owners (cost_model.h). Goes to a lossier codec as soon as the present one no
 // longer hides; back only after the better one would have hidden with air for several rounds, and
-// more of them each time that it turned out wrong. Pure: no clock, no I/O; time is counted in
+// more of them each time that it turned out wrong. Another route or other shares stay only if they
+// were faster (trials.h). Pure: no clock, no I/O; time is counted in
 // rounds. Confined to one thread. Does not: carry plans (the engine does), or measure.
 #ifndef CAUSEWAY_DAEMON_PLANNING_PLANNER_H_
 #define CAUSEWAY_DAEMON_PLANNING_PLANNER_H_
@@ -20,6 +21,7 @@
 #include "daemon/planning/cost_model.h"
 #include "daemon/planning/measurements.h"
 #include "daemon/planning/plan.h"
+#include "daemon/planning/trials.h"
 
 namespace causeway::planning {
 
@@ -36,6 +38,8 @@ struct Situation {
   engine::RoundNumber round = 0;  // newest committed
   engine::ClusterSet members;
   uint64_t elements = 0;  // of the largest fragment
+  // That all contributions to the round named; nullopt: they named several, or it is not known.
+  std::optional<Plan> plan;
   std::map<engine::ClusterId, MemberReport> reports;
 };
 
@@ -48,7 +52,7 @@ class Planner {
   static constexpr int kClimbRounds = 2;
   static constexpr int kClimbRoundsMax = 64;
   // Another route or other shares must be faster by this share of the time.
-  static constexpr double kRouteGain = 0.15;
+  static constexpr double kRouteGain = 0.1;
 
   // `current`: the plan in force, or the configured one.
   Planner(PlannerRules rules, Plan current);
@@ -57,6 +61,8 @@ class Planner {
   bool Idle() const;
   // A plan that another leader made, or this one, is in force from `round` on.
   void SetCurrent(const Plan& plan, engine::RoundNumber round);
+  // Rounds after this one have not been.
+  void RollBack(engine::RoundNumber round);
 
   // At most once a round. The plan is for the rounds after; its reason says why and from what.
   std::optional<Plan> Consider(const Situation& situation);
@@ -78,10 +84,16 @@ class Planner {
     bool hides = false;
   };
 
+  Plan Way(Plan plan, const Exchange& exchange) const;
   Choice Try(size_t rung, const Exchange& exchange) const;
   Choice Assess(Plan plan, const Exchange& exchange) const;
   void HardenSlowLines(size_t rung, const Exchange& exchange, Choice* choice) const;
-  void Learn(const Situation& situation, Exchange* exchange);
+  double Learn(const Situation& situation, Exchange* exchange);
+  std::optional<Plan> GoBack(const Situation& situation, const Exchange& exchange);
+  std::optional<Plan> GuessLine(const Situation& situation, const Exchange& exchange,
+                                const Choice& now);
+  void TakeUp(const Plan& plan, engine::RoundNumber round);
+  Plan Proposed(Plan plan, const Situation& situation, const std::string& reason);
   size_t ChooseRung(const Situation& situation, const Exchange& exchange);
   bool HasAir(const Choice& choice) const;
   bool RouteIsWorthIt(const Choice& now, const Choice& better, const Situation& situation) const;
@@ -98,6 +110,7 @@ class Planner {
   int rounds_with_air_ = 0;
   int climb_patience_ = kClimbRounds;
   engine::RoundNumber climbed_at_ = -1;
+  Trials trials_;
   std::string view_;
 };
 
