@@ -5,6 +5,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_ACTION_H_
 #define CAUSEWAY_DAEMON_ENGINE_ACTION_H_
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -100,14 +101,6 @@ struct FetchState {
   ClusterSet donors;
 };
 
-// Keep this committed state readable for `to` until the next ServeState for the same fragment and
-// peer, or until nothing moved to that peer for peer_timeout.
-struct ServeState {
-  ClusterId to = 0;
-  FragmentId fragment = 0;
-  StateId state;
-};
-
 // The staged (or, with `from_trainer`, the local trainer's) value becomes the outer state. Trainers
 // are told to take it unless they already hold it.
 struct AdoptState {
@@ -183,9 +176,10 @@ struct RollbackNeeded {
   bool restorable = false;  // false: nobody who was heard holds every fragment; approval is no help
 };
 
-// Contributions that name this plan may come from now on.
+// Contributions that name this plan may come from now on. It replaces what was known by its id.
 struct PlanKnown {
   Plan plan;
+  std::optional<ClusterId> told_by;  // nullopt: by a leader, so new contributions may follow it
 };
 
 // The local trainer's digests differ from those of `cluster` (or of the run, when `cluster` is
@@ -197,15 +191,16 @@ struct JoinRefused {
   ClusterId cluster = 0;
 };
 
-// Worth a line in the log.
+// Worth a line in the log. `warning`: for the operator's eyes.
 struct Note {
   std::string text;
+  bool warning = false;
 };
 
-using Action = std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit,
-                            DropAttempts, ReleaseRetained, FetchState, ServeState, AdoptState,
-                            RolledBack, OpChanged, EpochInstalled, RunFormed, Fenced, Fatal,
-                            RollbackNeeded, PlanKnown, JoinRefused, Note>;
+using Action =
+    std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit, DropAttempts,
+                 ReleaseRetained, FetchState, AdoptState, RolledBack, OpChanged, EpochInstalled,
+                 RunFormed, Fenced, Fatal, RollbackNeeded, PlanKnown, JoinRefused, Note>;
 
 std::string Describe(const Action& action);  // one line, for traces and debug logs
 

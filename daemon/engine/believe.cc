@@ -1,5 +1,8 @@
 // Which messages may be believed: from a known cluster in its present incarnation, to this one, and
-// within the limits of the run. Everything an id of a peer may index is checked here.
+// within the limits of the run. Everything an id of a peer may index is checked here, and every
+// number that others build on.
+#include <algorithm>
+
 #include "daemon/engine/core.h"
 
 namespace causeway::engine {
@@ -13,6 +16,8 @@ bool IsElectorate(const Electorate& electorate, int clusters) {
   if (electorate.voters.Empty() || !IsRoster(electorate.voters, clusters)) return false;
   return !electorate.primary || electorate.voters.Contains(*electorate.primary);
 }
+
+bool IsRound(RoundNumber round) { return round >= 0 && round <= kRoundMax; }
 
 bool IsContributors(const std::vector<Contributor>& parts, int clusters) {
   int last = -1;
@@ -30,11 +35,29 @@ bool IsRecord(const Record& record, int clusters) {
   if (record.incarnations.size() != static_cast<size_t>(clusters)) return false;
   if (record.base.empty() || record.base.size() > kFragmentsMax) return false;
   if (record.lineage_base.size() != record.base.size()) return false;
+  if (record.lineage >= record.epoch.counter) return false;  // each began with an epoch of its own
+  for (size_t id = 0; id < record.base.size(); ++id) {
+    if (!IsRound(record.base[id].round) || !IsRound(record.lineage_base[id].round)) return false;
+  }
   if (record.old_electorate && !IsElectorate(*record.old_electorate, clusters)) return false;
   return IsElectorate(record.electorate, clusters);
 }
 
-bool IsReport(const Report& report) { return report.fragments.size() <= kFragmentsMax; }
+bool IsCommit(const CommitRecord& record, int clusters) {
+  return IsRound(record.state.round) && record.attempt <= kAttemptMax &&
+         IsContributors(record.contributors, clusters);
+}
+
+bool IsReport(const Report& report, int clusters) {
+  if (report.promised.candidate >= clusters || report.accepted.candidate >= clusters) return false;
+  if (report.fragments.size() > kFragmentsMax || !IsRoster(report.suspected, clusters))
+    return false;
+  return std::all_of(
+      report.fragments.begin(), report.fragments.end(), [](const FragmentReport& fragment) {
+        return IsRound(fragment.committed.round) && IsRound(fragment.complete_round) &&
+               fragment.complete_attempt <= kAttemptMax && fragment.attempt <= kAttemptMax;
+      });
+}
 
 // The body's own limits. `fragments`: how many this gateway knows of.
 class Limits {
@@ -42,49 +65,104 @@ class Limits {
   Limits(int clusters, uint32_t fragments) : clusters_(clusters), fragments_(fragments) {}
 
   bool operator()(const Join& body) const { return body.fragments <= kFragmentsMax; }
-  bool operator()(const Heartbeat& body) const { return IsReport(body.report); }
-  bool operator()(const Ready& body) const { return Fragment(body.fragment); }
+  bool operator()(const Heartbeat& body) const { return IsReport(body.report, clusters_); }
+  bool operator()(const Ready& body) const { return Place(body.fragment, body.round); }
   bool operator()(const Contribution& body) const {
-    return Fragment(body.fragment) && !body.op.None();
+    return Place(body.fragment, body.round) && !body.op.None();
   }
-  bool operator()(const Withdraw& body) const { return Fragment(body.fragment); }
+  bool operator()(const Withdraw& body) const {
+    return Place(body.fragment, body.round) && body.attempt <= kAttemptMax;
+  }
   bool operator()(const Cut& body) const {
-    return Fragment(body.fragment) && IsContributors(body.contributors, clusters_);
+    return Place(body.fragment, body.round) && body.attempt <= kAttemptMax &&
+           IsContributors(body.contributors, clusters_);
   }
-  bool operator()(const Complete& body) const { return Fragment(body.fragment); }
+  bool operator()(const Complete& body) const {
+    return Place(body.fragment, body.round) && body.attempt <= kAttemptMax;
+  }
   bool operator()(const Committed& body) const {
-    return Fragment(body.record.fragment) && IsContributors(body.record.contributors, clusters_);
+    return Fragment(body.record.fragment) && IsCommit(body.record, clusters_);
   }
   bool operator()(const Plan& body) const {
-    return body.id != 0 && body.body.size() <= kPlanBytesMax;
+    return body.id != 0 && IsRound(body.from_round) && body.body.size() <= kPlanBytesMax;
   }
   bool operator()(const PreVote&) const { return true; }
   bool operator()(const Grant&) const { return true; }
   bool operator()(const Prepare&) const { return true; }
   bool operator()(const Promise& body) const {
-    return IsReport(body.report) && (!body.accepted || IsRecord(*body.accepted, clusters_));
+    return IsReport(body.report, clusters_) &&
+           (!body.accepted || IsRecord(*body.accepted, clusters_));
   }
   bool operator()(const Install& body) const { return IsRecord(body.record, clusters_); }
   bool operator()(const Accepted&) const { return true; }
   bool operator()(const Installed&) const { return true; }
-  bool operator()(const Fetch& body) const { return Fragment(body.fragment); }
+  bool operator()(const Fetch& body) const { return Place(body.fragment, body.have.round); }
   bool operator()(const State& body) const {
-    if (!Fragment(body.fragment) || body.records.size() > kCommitRecordsKept) return false;
-    for (const CommitRecord& record : body.records) {
-      if (record.fragment != body.fragment) return false;
-      if (!IsContributors(record.contributors, clusters_)) return false;
-    }
-    return true;
+    if (!Place(body.fragment, body.state.round)) return false;
+    if (body.records.size() > kCommitRecordsKept) return false;
+    return std::all_of(body.records.begin(), body.records.end(), [&](const CommitRecord& record) {
+      return record.fragment == body.fragment && IsCommit(record, clusters_);
+    });
   }
 
  private:
   bool Fragment(FragmentId id) const { return id < fragments_; }
+  bool Place(FragmentId id, RoundNumber round) const { return Fragment(id) && IsRound(round); }
 
   int clusters_;
   uint32_t fragments_;
 };
 
+// The highest number of an epoch or lineage in a body that passed its limits.
+class Highest {
+ public:
+  uint64_t operator()(const Join& body) const { return body.promised.counter; }
+  uint64_t operator()(const Heartbeat& body) const { return Of(body.report); }
+  uint64_t operator()(const Committed& body) const { return Of(body.record); }
+  uint64_t operator()(const Promise& body) const {
+    return std::max(Of(body.report), body.accepted ? body.accepted->epoch.counter : 0);
+  }
+  uint64_t operator()(const Install& body) const { return body.record.epoch.counter; }
+  uint64_t operator()(const Fetch& body) const { return body.have.lineage; }
+  uint64_t operator()(const State& body) const {
+    uint64_t highest = body.state.lineage;
+    for (const CommitRecord& record : body.records) highest = std::max(highest, Of(record));
+    return highest;
+  }
+  template <typename Body>
+  uint64_t operator()(const Body&) const {
+    return 0;  // names none but the header's
+  }
+
+ private:
+  static uint64_t Of(const CommitRecord& record) {
+    return std::max(record.epoch.counter, record.state.lineage);
+  }
+  static uint64_t Of(const Report& report) {
+    uint64_t highest = std::max(report.promised.counter, report.accepted.counter);
+    for (const FragmentReport& fragment : report.fragments) {
+      highest = std::max({highest, fragment.committed.lineage, fragment.complete_epoch.counter});
+    }
+    return highest;
+  }
+};
+
 }  // namespace
+
+// No single voice may use up the numbers of epochs.
+bool Core::WithinHorizon(ClusterId from, const Header& header, const Message& message) {
+  const uint64_t named =
+      std::max({header.epoch.counter, header.lineage, std::visit(Highest(), message)});
+  Horizon& horizon = context_.horizon;
+  if (horizon.Reaches(named)) return true;
+  if (horizon.Claim(from, named)) {
+    context_.Warn(
+        "cluster " + std::to_string(int{from}) + " names epoch " + std::to_string(named) +
+        "; up to " + std::to_string(horizon.Limit()) +
+        " is believed now: its words are dropped until others name it too, or time passes");
+  }
+  return false;
+}
 
 bool Core::Believable(ClusterId from, const Header& header, const Message& message) {
   const Config& config = context_.config;
@@ -104,7 +182,8 @@ bool Core::Believable(ClusterId from, const Header& header, const Message& messa
     return false;
   }
   if (context_.peers[from].incarnation != before) liveness_.OnNewIncarnation(from);
-  return std::visit(Limits(config.clusters, ledger_.size()), message);
+  return std::visit(Limits(config.clusters, ledger_.size()), message) &&
+         WithinHorizon(from, header, message);
 }
 
 }  // namespace causeway::engine

@@ -9,9 +9,19 @@
 
 namespace causeway::engine {
 
+bool Candidate::MayMint() {
+  if (context_.horizon.Reaches(context_.counter_seen + 1)) return true;
+  if (context_.counter_seen >= kEpochCounterMax) {
+    context_.Warn("the numbers of epochs are used up: found the run anew");
+  }
+  not_before_ = context_.now + context_.config.HeartbeatInterval();
+  return false;
+}
+
 void Candidate::Begin(const std::string& reason, std::optional<Electorate> wish, ClusterSet dropped,
                       std::optional<bool> stop) {
   if (!context_.HasRecord() || context_.durable.Blank() || context_.stopped) return;
+  if (!MayMint()) return;
   candidacy_ = Candidacy();
   candidacy_.wish = std::move(wish);
   candidacy_.dropped = dropped;
@@ -144,7 +154,7 @@ void Candidate::FoundIfPossible() {
   const bool seeded = seed == config.self
                           ? trainer.has_parameters
                           : context_.peers[seed].join && context_.peers[seed].join->has_parameters;
-  if (!seeded) return;
+  if (!seeded || !MayMint()) return;
   candidacy_ = Candidacy();
   Start(true);
   context_.Note("founds the run with epoch " + ToString(candidacy_.epoch));

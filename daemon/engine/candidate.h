@@ -24,6 +24,8 @@ class Candidate {
   Time not_before() const { return not_before_; }
   Time last_start() const { return last_start_; }
 
+  // False: the number of the next epoch is out of reach, until the next heartbeat or for good.
+  bool MayMint();
   void Begin(const std::string& reason, std::optional<Electorate> wish = std::nullopt,
              ClusterSet dropped = {}, std::optional<bool> stop = std::nullopt);
   // Founds the run when every voter is virgin and agrees on schema and algorithm.

@@ -111,7 +111,6 @@ void CatchUp::OnFetch(ClusterId from, const Fetch& body) {
   for (const CommitRecord& record : standing.records) {
     if (!body.holds || record.state.round > body.have.round) offer.records.push_back(record);
   }
-  context_.Act(ServeState{from, body.fragment, mine});
   context_.Send(from, std::move(offer));
 }
 

@@ -11,10 +11,13 @@ Context::Context(Config config_in, Durable durable_in, uint64_t random_seed)
     : config(std::move(config_in)),
       random(random_seed),
       peers(config.clusters, config.self, config.peer_timeout),
-      durable(std::move(durable_in)) {
+      durable(std::move(durable_in)),
+      horizon(config.clusters, std::max(durable.promised.counter,
+                                        durable.accepted ? durable.accepted->epoch.counter : 0)) {
   assert(config.clusters >= 1 && config.clusters <= kClustersMax);
   assert(config.self < config.clusters && config.incarnation != 0);
   assert(config.hash && "the engine needs a hash function");
+  assert(durable.promised.counter <= kEpochCounterMax);
   counter_seen = durable.promised.counter;
   if (durable.accepted) counter_seen = std::max(counter_seen, durable.accepted->epoch.counter);
 }

@@ -3,6 +3,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_CONTEXT_H_
 #define CAUSEWAY_DAEMON_ENGINE_CONTEXT_H_
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "daemon/engine/action.h"
 #include "daemon/engine/config.h"
+#include "daemon/engine/horizon.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/random.h"
 #include "daemon/engine/record.h"
@@ -50,7 +52,8 @@ class Context {
   bool rollback_approved = false;  // by the operator, for the next epoch
   Time started_at = 0;
   Time installed_at = 0;      // or accepted at, until INSTALLED
-  uint64_t counter_seen = 0;  // highest epoch counter heard of
+  uint64_t counter_seen = 0;  // highest epoch counter heard of and believed
+  Horizon horizon;            // up to where counters are believed
   uint64_t dropped = 0;       // messages
 
   bool HasRecord() const { return durable.accepted.has_value(); }
@@ -82,7 +85,8 @@ class Context {
   ClusterSet OutOfTouch() const;
 
   void Act(Action action) { actions_.push_back(std::move(action)); }
-  void Note(std::string text) { Act(engine::Note{std::move(text)}); }
+  void Note(std::string text) { Act(engine::Note{std::move(text), false}); }
+  void Warn(std::string text) { Act(engine::Note{std::move(text), true}); }
   // In the name of the accepted record, or of an explicit epoch. Dropped where the receiver's
   // incarnation is not known yet and the message needs it.
   void Send(ClusterId to, Message message);

@@ -290,7 +290,20 @@ void Core::Repeat(ClusterId to, const Report& report) {
   rounds_.Repeat(to);
 }
 
+void Core::StepHorizon() {
+  std::vector<uint64_t> named(static_cast<size_t>(context_.config.clusters), 0);
+  for (size_t id = 0; id < named.size(); ++id) {
+    const Report* report = context_.peers.LiveReport(static_cast<ClusterId>(id), context_.now);
+    if (report) named[id] = report->promised.counter;
+  }
+  context_.horizon.Step(
+      context_.counter_seen, std::move(named),
+      context_.HasRecord() ? context_.record().electorate : context_.config.electorate,
+      context_.self());
+}
+
 void Core::Tick() {
+  StepHorizon();
   const Report report = MakeReport();
   for (int id = 0; id < context_.config.clusters; ++id) {
     if (id != context_.self()) Repeat(static_cast<ClusterId>(id), report);

@@ -50,6 +50,8 @@ class Core {
   void On(const Timer& event);
 
   bool Believable(ClusterId from, const Header& header, const Message& message);
+  bool WithinHorizon(ClusterId from, const Header& header, const Message& message);
+  void StepHorizon();
   void Dispatch(ClusterId from, const Header& header, const Message& message);
   void OnJoin(ClusterId from, const Header& header, const Join& body);
   void OnHeartbeat(ClusterId from, const Report& report);

@@ -2,6 +2,7 @@
 // a rollback needed, who are the members.
 #include "daemon/engine/decision.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +30,7 @@ class Decider {
   Electorate NextElectorate();
   void SortKeepers();
   void DecideFragment(FragmentId fragment);
+  RoundNumber HighestPossible(FragmentId fragment) const;
   bool AllKeepersComplete(FragmentId fragment, RoundNumber round, Hash256* chain) const;
   bool Offers(ClusterId id, FragmentId fragment, const Hash256& chain) const;
   bool Holds(ClusterId id, FragmentId fragment, bool after_rollback) const;
@@ -48,6 +50,7 @@ class Decider {
   ClusterSet keepers_;
   bool below_ = false;
   bool roll_back_ = false;
+  std::string impossible_;  // what somebody reports and cannot be
   bool seeded_anew_ = false;  // from what the seed's trainer brought, whatever the run had become
   Record record_;
 };
@@ -169,12 +172,31 @@ bool Decider::Holds(ClusterId id, FragmentId fragment, bool after_rollback) cons
          report->committed.lineage == record_.lineage;
 }
 
+// A commit takes the COMPLETE of every member, so nobody is more than one round above a keeper.
+RoundNumber Decider::HighestPossible(FragmentId fragment) const {
+  const RoundNumber base = best_->base[fragment].round;
+  RoundNumber highest = kRoundMax;
+  for (ClusterId id : keepers_) {
+    const FragmentReport* report = ReportOf(id, fragment);
+    const bool above = report && report->holds && report->committed.lineage == best_->lineage &&
+                       report->committed.round >= base;
+    highest = std::min(highest, above ? report->committed.round + 1 : base);
+  }
+  return highest;
+}
+
 void Decider::DecideFragment(FragmentId fragment) {
   FragmentBase base = best_->base[fragment];
+  const RoundNumber highest = HighestPossible(fragment);
   for (ClusterId id : promised_) {
     const FragmentReport* report = ReportOf(id, fragment);
-    if (report && report->holds && report->committed.lineage == best_->lineage &&
-        report->committed.round > base.round) {
+    if (!report || !report->holds || report->committed.lineage != best_->lineage) continue;
+    if (report->committed.round > highest) {
+      impossible_ = "cluster " + std::to_string(int{id}) + " reports round " +
+                    std::to_string(report->committed.round) + " of fragment " +
+                    std::to_string(fragment) + ", which others cannot have completed";
+    }
+    if (report->committed.round > base.round) {
       base = {report->committed.round, report->committed.chain};
     }
   }
@@ -312,6 +334,7 @@ Verdict Decider::Run() {
   for (FragmentId fragment = 0; fragment < record_.base.size(); ++fragment) {
     DecideFragment(fragment);
   }
+  if (!impossible_.empty()) return NotYet(impossible_);
   if (roll_back_) {
     if (!candidacy_.may_roll_back) {
       Verdict verdict = NotYet("the run can only go on by undoing commits");

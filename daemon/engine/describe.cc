@@ -138,9 +138,6 @@ void Say(Words& w, const ReleaseRetained& a) {
 void Say(Words& w, const FetchState& a) {
   w << "FetchState f" << a.fragment << " " << a.state << " from " << a.donors;
 }
-void Say(Words& w, const ServeState& a) {
-  w << "ServeState f" << a.fragment << " " << a.state << " to " << int{a.to};
-}
 void Say(Words& w, const AdoptState& a) {
   w << "AdoptState f" << a.fragment << " " << a.state << (a.from_trainer ? " from trainer" : "")
     << (a.forward ? " forward" : "");

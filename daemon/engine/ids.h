@@ -85,6 +85,11 @@ using Hash256 = std::array<uint8_t, 32>;  // All zero: unknown or not applicable
 using Time = int64_t;  // Microseconds of a monotonic clock that the caller reads.
 
 inline constexpr uint32_t kFragmentsMax = 1024;
+// Numbers of peers and of files above these are refused: no run comes near, and what is computed
+// with them cannot overflow.
+inline constexpr uint64_t kEpochCounterMax = (uint64_t{1} << 40) - 1;  // plan ids have room for it
+inline constexpr RoundNumber kRoundMax = RoundNumber{1} << 40;
+inline constexpr Attempt kAttemptMax = 256;  // rounds_cut.cc says why there are few
 inline constexpr Time kNever = INT64_MAX;
 
 // One submission of a trainer. `session` is the trainer's own token and survives gateway restarts.

@@ -68,6 +68,7 @@ void Leader::OnTick() {
     return;
   }
   if (candidate_.Running() || context_.now < candidate_.not_before() || !QuorumAlive()) return;
+  if (!candidate_.MayMint()) return;
   const std::string misfit = Misfit();
   if (!misfit.empty()) {
     const bool hurried =

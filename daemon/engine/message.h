@@ -93,12 +93,12 @@ struct Contribution {
   PlanId plan = 0;
 };
 
-// To the leader: the sender will not COMPLETE this attempt.
+// To the leader: no trainer stands behind the sender's contribution any more, and the sender will
+// not COMPLETE this attempt.
 struct Withdraw {
   FragmentId fragment = 0;
   RoundNumber round = 0;
   Attempt attempt = 0;
-  bool gone = false;   // no trainer stands behind the contribution any more
   bool ready = false;  // an operation waits all the same
 };
 
@@ -159,7 +159,7 @@ struct Fetch {
   StateId have;
 };
 
-// The donor will serve this state on request of the data plane until it moves on.
+// What the donor holds. It serves this state on request of the data plane until it moves on.
 struct State {
   FragmentId fragment = 0;
   StateId state;

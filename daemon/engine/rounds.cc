@@ -219,7 +219,7 @@ void Rounds::Repeat(ClusterId to) {
     if (to == record->leader) {
       const bool withdrawn = open.withdrawn && *open.withdrawn == open.attempt;
       if (withdrawn) {
-        context_.Send(to, Withdraw{id, open.round, open.attempt, true, OperationWaits(id)});
+        context_.Send(to, Withdraw{id, open.round, open.attempt, OperationWaits(id)});
       } else if (OperationWaits(id)) {
         context_.Send(to, Ready{id, open.round});
       }

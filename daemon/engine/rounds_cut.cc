@@ -14,7 +14,7 @@ void Rounds::WithdrawIfOrphaned(FragmentId id) {
   const bool completed = open.completed && *open.completed >= open.attempt;
   if (completed && !context_.config.Planted(PlantedFault::kWithdrawLate)) return;
   open.withdrawn = open.attempt;
-  const Withdraw withdraw{id, open.round, open.attempt, true, OperationWaits(id)};
+  const Withdraw withdraw{id, open.round, open.attempt, OperationWaits(id)};
   if (context_.Leader()) {
     ApplyWithdraw(open, context_.self(), withdraw);
   } else {
@@ -22,10 +22,12 @@ void Rounds::WithdrawIfOrphaned(FragmentId id) {
   }
 }
 
+// Each cut leaves out who withdrew or is late, and names others only once all of its own have
+// withdrawn, so there are at most two for each member: kAttemptMax is beyond them.
 void Rounds::ApplyWithdraw(Open& open, ClusterId from, const Withdraw& body) {
-  if (body.attempt != open.attempt) return;
+  if (body.attempt != open.attempt || !open.contributors.Contains(from)) return;
   open.withdraw_held = true;
-  if (body.gone) open.gone.Insert(from);
+  open.gone.Insert(from);
   if (body.ready) open.ready.Insert(from);
 }
 
@@ -62,7 +64,7 @@ void Rounds::LeadCut(FragmentId id) {
     }
     return;
   }
-  if (!CutDue(open)) return;
+  if (!CutDue(open) || open.attempt >= kAttemptMax) return;
   if (OperationWaits(id)) open.ready.Insert(context_.self());
   ClusterSet named = (open.contributors & open.announced) - open.gone;
   if (named.Empty()) named = open.announced - open.gone;

@@ -57,14 +57,19 @@ std::vector<engine::ClusterId> OwnersOf(const Plan& plan, uint32_t chunks) {
   return out;
 }
 
-void PlanBook::Add(engine::PlanId id, Plan plan) {
-  plans_.insert_or_assign(id, std::move(plan));
-  if (plans_.size() > kPlansKept + 1) plans_.erase(std::next(plans_.begin()));
+void PlanBook::Add(engine::PlanId id, Plan plan, std::optional<engine::ClusterId> told_by) {
+  plans_.insert_or_assign(id, Entry{std::move(plan), told_by});
+  const auto same = [&](const auto& entry) {
+    return entry.first != 0 && entry.second.told_by == told_by;
+  };
+  if (std::count_if(plans_.begin(), plans_.end(), same) > static_cast<ptrdiff_t>(kPlansKept)) {
+    plans_.erase(std::find_if(plans_.begin(), plans_.end(), same));
+  }
 }
 
 const Plan* PlanBook::Find(engine::PlanId id) const {
   const auto found = plans_.find(id);
-  return found == plans_.end() ? nullptr : &found->second;
+  return found == plans_.end() ? nullptr : &found->second.plan;
 }
 
 }  // namespace causeway::planning

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,18 +53,22 @@ struct Plan {
 std::vector<engine::ClusterId> OwnersOf(const Plan& plan, uint32_t chunks);
 
 // Plans by id, as the engine's PlanKnown brings them; id 0 is what the configuration says. Keeps
-// the newest of them (engine::kPlansKept and as many again), since rounds in flight may name older
-// ones. Confined to the loop's thread.
+// the newest of the leaders' and of each other teller (engine::kPlansKept and as many again), since
+// rounds in flight may name older ones. Confined to the loop's thread.
 class PlanBook {
  public:
-  explicit PlanBook(Plan configured) { plans_.emplace(0, std::move(configured)); }
+  explicit PlanBook(Plan configured) { plans_.emplace(0, Entry{std::move(configured), {}}); }
 
-  void Add(engine::PlanId id, Plan plan);
+  void Add(engine::PlanId id, Plan plan, std::optional<engine::ClusterId> told_by);
   // Null: not known here (yet, or any more).
   const Plan* Find(engine::PlanId id) const;
 
  private:
-  std::map<engine::PlanId, Plan> plans_;
+  struct Entry {
+    Plan plan;
+    std::optional<engine::ClusterId> told_by;
+  };
+  std::map<engine::PlanId, Entry> plans_;
 };
 
 }  // namespace causeway::planning

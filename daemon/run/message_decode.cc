@@ -49,6 +49,9 @@ class Decoder {
   }
   e::Epoch Epoch(const w::Epoch& in) {
     if (in.counter() == 0) return {};
+    if (in.counter() > e::kEpochCounterMax) {
+      Fail(absl::StrCat("epoch.counter: ", in.counter(), ", at most ", e::kEpochCounterMax));
+    }
     return {in.counter(), Cluster("epoch.candidate", in.candidate())};
   }
   e::FragmentId Fragment(uint32_t value) {
@@ -56,7 +59,9 @@ class Decoder {
     return value;
   }
   e::RoundNumber Round(int64_t value) {
-    if (value < 0) Fail(absl::StrCat("round ", value, " is negative"));
+    if (value < 0 || value > e::kRoundMax) {
+      Fail(absl::StrCat("round ", value, ": 0 to ", e::kRoundMax));
+    }
     return value;
   }
   static e::OpId Op(const w::OpId& in) { return {in.session(), in.sequence()}; }
@@ -110,6 +115,10 @@ class Decoder {
     e::Record out;
     out.epoch = Epoch(in.epoch());
     if (out.epoch.None()) Fail("record: no epoch");
+    if (in.lineage() >= in.epoch().counter()) {
+      Fail(absl::StrCat("record.lineage: ", in.lineage(), ", below the epoch's ",
+                        in.epoch().counter()));
+    }
     out.leader = Cluster("leader", in.leader());
     out.incarnations.assign(roster_.size(), 0);
     if (Bounded("members", in.members_size(), e::kClustersMax)) {
@@ -253,8 +262,7 @@ class Decoder {
       }
       case w::RunMessage::kWithdraw: {
         const w::Withdraw& m = in.withdraw();
-        return e::Withdraw{Fragment(m.fragment()), Round(m.round()), m.attempt(), m.gone(),
-                           m.ready()};
+        return e::Withdraw{Fragment(m.fragment()), Round(m.round()), m.attempt(), m.ready()};
       }
       case w::RunMessage::kCut: {
         const w::Cut& m = in.cut();

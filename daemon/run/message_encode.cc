@@ -141,7 +141,7 @@ class Encoder {
     m->set_fragment(in.fragment);
     m->set_round(in.round);
     m->set_attempt(in.attempt);
-    m->set_gone(in.gone);
+    m->set_gone(true);  // earlier builds ask for it
     m->set_ready(in.ready);
   }
   void Body(const e::Cut& in, w::RunMessage* out) const {

@@ -104,7 +104,6 @@ class Run final : private exchange::ExchangeListener {
   void Do(const engine::DropAttempts& action);
   void Do(const engine::ReleaseRetained& action);
   void Do(const engine::FetchState& action);
-  void Do(const engine::ServeState& action);
   void Do(const engine::AdoptState& action);
   void Do(const engine::RolledBack& action);
   void Do(const engine::OpChanged& action);

@@ -108,9 +108,6 @@ void Run::Fetch(const engine::FetchState& action) {
   exchange_->state(action.fragment).Fetch(action);
 }
 
-// A donor answers the joiner's request from the state it holds then (exchange/state_transfer.h).
-void Run::Do(const engine::ServeState&) {}
-
 void Run::Do(const engine::AdoptState& action) {
   exchange_->state(action.fragment).Adopt(action);
   // Before its first round a gateway has lost nothing in encoding.
@@ -206,7 +203,11 @@ void Run::Do(const engine::RollbackNeeded& action) {
 }
 
 void Run::Do(const engine::Note& action) {
-  around_.log->Debug("run.engine", {{"run", name()}}, action.text);
+  if (action.warning) {
+    around_.log->Warning("run.engine", {{"run", name()}}, action.text);
+  } else {
+    around_.log->Debug("run.engine", {{"run", name()}}, action.text);
+  }
 }
 
 }  // namespace causeway::run

@@ -85,11 +85,12 @@ absl::Status RunPlanning::Check(const engine::Plan& plan) const {
   return DecodePlan(roster_, bounds_, plan.body).status();
 }
 
-bool RunPlanning::OnPlanKnown(const engine::Plan& plan) {
+bool RunPlanning::OnPlanKnown(const engine::PlanKnown& known) {
+  const engine::Plan& plan = known.plan;
   absl::StatusOr<planning::Plan> decoded = DecodePlan(roster_, bounds_, plan.body);
   assert(decoded.ok() && "Check lets no other reach the engine");
-  book_.Add(plan.id, *decoded);
-  if (plan.id < newest_id_) return false;
+  book_.Add(plan.id, *decoded, known.told_by);
+  if (known.told_by || plan.id < newest_id_) return false;
   newest_id_ = plan.id;
   newest_from_ = plan.from_round;
   planner_->SetCurrent(*decoded, plan.from_round);

@@ -40,7 +40,7 @@ class RunPlanning {
   // A plan that a peer sent: an error names what is wrong; the message must not reach the engine.
   absl::Status Check(const engine::Plan& plan) const;
   // The engine knows a checked plan from now on. True: it is the newest.
-  bool OnPlanKnown(const engine::Plan& plan);
+  bool OnPlanKnown(const engine::PlanKnown& known);
   // The newest one known; the configured one at first.
   const planning::Plan& newest() const { return *book_.Find(newest_id_); }
   engine::PlanId newest_id() const { return newest_id_; }

@@ -67,7 +67,7 @@ void Run::ProposePlan() {
 }
 
 void Run::Do(const engine::PlanKnown& action) {
-  const bool newest = planning_.OnPlanKnown(action.plan);
+  const bool newest = planning_.OnPlanKnown(action);
   if (exchange_) exchange_->OnPlanKnown();
   if (!newest) return;
   const planning::Plan& plan = planning_.newest();

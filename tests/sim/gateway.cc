@@ -166,12 +166,9 @@ void Gateway::RequestState(const Plane& plane) {
 void Gateway::OnState(Time now, int from, const StatePacket& packet) {
   Plane& plane = planes_[packet.fragment];
   if (packet.request) {
-    const auto served = plane.served.find(from);
-    if (served != plane.served.end() && served->second.state == packet.state) {
-      world_.SendState(id_, from, served->second);
-    } else {
-      world_.SendState(id_, from, {packet.fragment, packet.state, 0, false, true});
-    }
+    const bool here = plane.holds && plane.state == packet.state;
+    world_.SendState(id_, from,
+                     {packet.fragment, packet.state, here ? plane.value : 0, false, !here});
     return;
   }
   if (plane.fetching && plane.fetching->state == packet.state && packet.missing) {

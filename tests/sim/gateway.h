@@ -35,7 +35,7 @@ struct DataPacket {
   uint64_t encoded = 0;
 };
 
-// A served state on its way to whoever asked.
+// A state on its way to whoever asked.
 struct StatePacket {
   FragmentId fragment = 0;
   engine::StateId state;
@@ -154,7 +154,6 @@ class Gateway {
     };
     std::vector<Result> results;  // held until decided; the newest few
     std::vector<Outgoing> outgoing;
-    std::map<int, StatePacket> served;
     std::optional<engine::FetchState> fetching;
     std::optional<StatePacket> staged;
   };
@@ -170,7 +169,6 @@ class Gateway {
   void Do(Time now, const engine::DropAttempts& action);
   void Do(Time now, const engine::ReleaseRetained& action);
   void Do(Time now, const engine::FetchState& action);
-  void Do(Time now, const engine::ServeState& action);
   void Do(Time now, const engine::AdoptState& action);
   void Do(Time now, const engine::RolledBack& action);
   void Do(Time now, const engine::OpChanged& action);

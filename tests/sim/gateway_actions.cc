@@ -184,12 +184,6 @@ void Gateway::Do(Time, const engine::FetchState& action) {
   RequestState(planes_[action.fragment]);
 }
 
-void Gateway::Do(Time, const engine::ServeState& action) {
-  Plane& plane = planes_[action.fragment];
-  if (!(plane.state == action.state)) throw Violation("STATE: asked to serve what is not here");
-  plane.served[action.to] = {action.fragment, plane.state, plane.value, false, false};
-}
-
 void Gateway::Do(Time, const engine::AdoptState& action) {
   Plane& plane = planes_[action.fragment];
   if (action.from_trainer) {

@@ -135,11 +135,29 @@ TEST_CASE("all keepers complete: the round is committed", "[decision]") {
 TEST_CASE("what anybody has committed stays committed", "[decision]") {
   Table table(3);
   const Record record = table.RecordOf({1, 0}, {0, 1, 2});
-  table.Add(0, record, 5);
+  Table::Completed(table.Add(0, record, 6));
   table.Add(1, record, 7);
   const Verdict verdict = table.Decide();
+  REQUIRE(verdict.kind == Verdict::Kind::kRecord);
   REQUIRE(verdict.record.base[0].round == 7);
   REQUIRE(verdict.record.members.Contains(1));
+}
+
+TEST_CASE("a round that others cannot have completed is not believed", "[decision]") {
+  Table table(3);
+  const Record record = table.RecordOf({1, 0}, {0, 1, 2});
+  table.Add(0, record, 6);
+  table.Add(1, record, 8);
+  Verdict verdict = table.Decide();
+  REQUIRE(verdict.kind == Verdict::Kind::kNotYet);
+  REQUIRE(verdict.reason.find("cluster 1 reports round 8") != std::string::npos);
+  // One that came over the record without its base has completed nothing in it.
+  table.Add(1, record, 6);
+  table.Add(2, record, 3);
+  REQUIRE(table.Decide().kind == Verdict::Kind::kNotYet);
+  table.Add(0, record, 5);
+  table.Add(1, record, 5);
+  REQUIRE(table.Decide().kind == Verdict::Kind::kRecord);
 }
 
 TEST_CASE("history 1: the only member forgot, so going on is a rollback, never silent",

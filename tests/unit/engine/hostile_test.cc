@@ -37,6 +37,13 @@ Record GoodRecord() {
   return record;
 }
 
+TrainerJoined OneTrainer() {
+  TrainerJoined joined;
+  joined.session = 1;
+  joined.fragments = 1;
+  return joined;
+}
+
 class Victim {
  public:
   Victim() : engine_(TwoClusters(), Durable(), 1) {
@@ -92,7 +99,7 @@ TEST_CASE("fragments that do not exist are refused", "[hostile]") {
 }
 
 TEST_CASE("records that cannot be are refused", "[hostile]") {
-  std::vector<Record> bad(9, GoodRecord());
+  std::vector<Record> bad(12, GoodRecord());
   bad[0].leader = 0;  // not the candidate
   bad[1].members = ClusterSet{0, 1, 5};
   bad[2].incarnations = {10};
@@ -102,6 +109,9 @@ TEST_CASE("records that cannot be are refused", "[hostile]") {
   bad[6].electorate.voters = ClusterSet();
   bad[7].electorate.primary = 7;
   bad[8].old_electorate = Electorate();
+  bad[9].lineage = 1;  // as many lineages as epochs
+  bad[10].base[0].round = kRoundMax + 1;
+  bad[11].lineage_base[0].round = -1;
   for (size_t i = 0; i < bad.size(); ++i) {
     Victim victim;
     victim.Refuses(1, From(20, 0, Join()));
@@ -122,14 +132,14 @@ TEST_CASE("contributors out of order, doubled or unknown are refused", "[hostile
   Victim victim;
   victim.Refuses(1, From(20, 0, Join()));
   victim.Refuses(1, From(20, 10, Install{GoodRecord()}));
-  victim.engine().Handle(100, TrainerJoined{1, {}, {}, 1, false, {}});
+  victim.engine().Handle(100, OneTrainer());
   const Contributor zero{0, 10, {1, 1}, 1, 0};
   const Contributor one{1, 20, {1, 1}, 1, 0};
   const Contributor two{2, 20, {1, 1}, 1, 0};
   const auto cut = [&](std::vector<Contributor> parts) {
     Victim fresh;
     fresh.Refuses(1, From(20, 0, Join()));
-    fresh.engine().Handle(100, TrainerJoined{1, {}, {}, 1, false, {}});
+    fresh.engine().Handle(100, OneTrainer());
     const uint64_t before = fresh.engine().messages_dropped();
     fresh.engine().Handle(200, Received{1, From(20, 10, Cut{0, 1, 1, std::move(parts)})});
     return fresh.engine().messages_dropped() == before;
@@ -139,6 +149,51 @@ TEST_CASE("contributors out of order, doubled or unknown are refused", "[hostile
   REQUIRE_FALSE(cut({one, zero}));
   REQUIRE_FALSE(cut({one, one}));
   REQUIRE_FALSE(cut({two}));
+}
+
+TEST_CASE("numbers that no run reaches are refused", "[hostile]") {
+  Victim victim;
+  victim.Refuses(1, From(20, 0, Join()));
+  victim.Refuses(1, From(20, 10, Install{GoodRecord()}));
+  const auto refuses = [&](const Message& message) {
+    INFO(MessageName(message));
+    return victim.Refuses(1, From(20, 10, message));
+  };
+  const OpId op{1, 1};
+  for (const RoundNumber round : {RoundNumber{-1}, kRoundMax + 1, RoundNumber{INT64_MAX}}) {
+    CAPTURE(round);
+    CHECK(refuses(Ready{0, round}));
+    CHECK(refuses(Contribution{0, round, op, 1, 0}));
+    CHECK(refuses(Withdraw{0, round, 0}));
+    CHECK(refuses(Cut{0, round, 1, {}}));
+    CHECK(refuses(Complete{0, round}));
+    CHECK(refuses(Plan{1, round, ""}));
+    CHECK(refuses(Fetch{0, true, {0, round, {}}}));
+    CHECK(refuses(State{0, {0, round, {}}, {}}));
+    CommitRecord commit;
+    commit.state.round = round;
+    CHECK(refuses(Committed{commit}));
+    CHECK(refuses(State{0, {}, {commit}}));
+    for (const bool committed : {true, false}) {
+      Heartbeat heartbeat;
+      heartbeat.report.fragments.resize(1);
+      FragmentReport& fragment = heartbeat.report.fragments[0];
+      (committed ? fragment.committed.round : fragment.complete_round) = round;
+      CHECK(refuses(heartbeat));
+    }
+  }
+  CHECK(refuses(Withdraw{0, 1, kAttemptMax + 1}));
+  CHECK(refuses(Cut{0, 1, kAttemptMax + 1, {}}));
+  CHECK(refuses(Complete{0, 1, kAttemptMax + 1}));
+  Heartbeat heartbeat;
+  heartbeat.report.suspected = ClusterSet{5};
+  CHECK(refuses(heartbeat));
+  heartbeat = Heartbeat();
+  heartbeat.report.active = true;
+  heartbeat.report.accepted = {1, 63};
+  CHECK(refuses(heartbeat));
+  heartbeat.report.accepted = {1, 1};
+  CHECK_FALSE(refuses(heartbeat));
 }
 
 TEST_CASE("plans of nobody's epoch, or before there are members, push out none", "[hostile]") {

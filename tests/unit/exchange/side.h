@@ -301,7 +301,7 @@ class Group {
   // Every living side knows the plan by this id.
   void Know(engine::PlanId id, const planning::Plan& plan) {
     for (auto& side : sides) {
-      side->book.Add(id, plan);
+      side->book.Add(id, plan, std::nullopt);
       if (side->exchange) side->exchange->OnPlanKnown();
     }
   }

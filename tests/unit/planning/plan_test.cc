@@ -98,7 +98,7 @@ TEST_CASE("the book keeps the configured plan and the newest ones") {
   for (engine::PlanId id = 1; id <= 100; ++id) {
     Plan plan;
     plan.reason = std::to_string(id);
-    book.Add(id, plan);
+    book.Add(id, plan, std::nullopt);
   }
   CHECK(book.Find(0)->reason == "as configured");
   CHECK(book.Find(100)->reason == "100");

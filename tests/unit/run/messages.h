@@ -77,7 +77,7 @@ inline std::vector<engine::Message> EveryMessage() {
           Heartbeat{SomeReport()},
           Ready{1, 2},
           Contribution{1, 2, {3, 4}, 5, 6},
-          Withdraw{1, 2, 3, true, true},
+          Withdraw{1, 2, 3, true},
           Cut{1, 2, 3, SomeCommit().contributors},
           Complete{1, 2, 3, HashOf(1), HashOf(2), HashOf(3)},
           Committed{SomeCommit()},

@@ -98,12 +98,12 @@ TEST_CASE("the leader proposes once all members have told, and members follow") 
   CHECK(plan->from_round == round + 1);
   const engine::Plan sent{7, plan->from_round, plan->body};
   REQUIRE(tokyo.Check(sent).ok());
-  CHECK(tokyo.OnPlanKnown(sent));
+  CHECK(tokyo.OnPlanKnown({sent, std::nullopt}));
   CHECK(tokyo.newest().codec.ToString() == "int8:b256:ef");
   CHECK(tokyo.newest_from() == round + 1);
   REQUIRE(tokyo.book().Find(7) != nullptr);
   CHECK(tokyo.book().Find(0)->codec.ToString() == "int4:b64:ef");
-  CHECK_FALSE(tokyo.OnPlanKnown({5, 1, plan->body}));  // an older one, late
+  CHECK_FALSE(tokyo.OnPlanKnown({{5, 1, plan->body}, std::nullopt}));  // an older one, late
   tokyo.Reset();
   CHECK(tokyo.newest_id() == 0);
   CHECK(tokyo.book().Find(7) == nullptr);
