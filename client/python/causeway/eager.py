@@ -7,7 +7,8 @@ A cluster need not wait for its own part: with c its share of the mean and D' it
 
 is what theta becomes by the cluster's own work alone, u' being its share of the momentum. The step is linear, so
 this equals a private (theta, u) driven by the cluster's newest work and the others' work of the round before, but
-starts from the committed value each time: what it got wrong (rounding, codec, shares) never adds up.
+starts from the committed value each time: what it got wrong (rounding, codec, shares) never adds up. It is computed
+by the gateways' arithmetic: the private value of a cluster that is alone is the next committed one, bit by bit.
 
 The gateway knows nothing of private values: work is handed over as the snapshot theta - D', of which it sees
 D' again, to the rounding of theta.
@@ -37,14 +38,16 @@ class Ahead:
 
     def snapshot(self, now, newest):
         """What to submit against ``newest`` for the work that led from the private value to ``now``."""
-        return newest - (self._private - now)
+        # Where the work began at the value itself its end needs no rounding.
+        return torch.where(self._private == newest, now, newest - (self._private - now))
 
     def advance(self, now, newest, share):
         """The work is submitted: the next private value."""
-        work = (self._private - now).mul_(share)
+        work = (newest - self.snapshot(now, newest)).mul_(share)  # as the gateway sees it
         self._before = self._momentum
         self._momentum = self._before.mul(self._mu).add_(work)
-        self._private = newest - work.add_(self._momentum, alpha=self._mu).mul_(self._eta)
+        # One operation at a time: none is fused, as none is in the gateway.
+        self._private = newest - work.add_(self._momentum.mul(self._mu)).mul_(self._eta)
         return self._private
 
     def restart(self, value):
