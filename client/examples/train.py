@@ -119,6 +119,7 @@ class Trainer:
                 self.quick_evaluation(done)
         end = time.monotonic()
         blocked_s = self.exchange.blocked_s - joined_blocked_s
+        before = self.exchange.statistics()
         self.exchange.finish()
         self.progress.write("finished", step=done)
         bits = self.evaluate(slice(None))
@@ -126,7 +127,8 @@ class Trainer:
                             blocked_s=blocked_s, evaluation_s=self.evaluation_s,
                             rounds=self.exchange.statistics()["rounds"],
                             parameters_sha256=self.local.gather(self.parameters_hash()),
-                            statistics=self.exchange.statistics())
+                            statistics={**self.exchange.statistics(),
+                                        **{k: before[k] for k in ("stall_s", "overhead_s") if k in before}})
 
     def quick_evaluation(self, step):
         begin = time.monotonic()

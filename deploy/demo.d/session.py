@@ -16,7 +16,7 @@ from wan_link import WanLink, duration_ms, rate_bits
 
 NUMBERS = {2: "Two", 3: "Three", 4: "Four"}
 RESULT_KEYS = ("name", "final_bits_per_byte", "steps", "wall_s", "wire_bytes_per_cluster", "seed_bytes",
-               "bytes_per_parameter_step", "compute_use", "identical")
+               "bytes_per_parameter_step", "compute_use", "costs", "identical")
 
 
 def run(root, build, options):
@@ -162,6 +162,11 @@ def more_steps(options):
     return f", after {options.longer} times the steps" if options.longer > 1 else ""
 
 
+def costs_text(costs):
+    return (f"the rest: {100 * costs['stall']:.1f} % waiting for results that were due, {100 * costs['overhead']:.1f} % "
+            f"handing over and taking; delay {costs['delay_steps']} steps at the end")
+
+
 def time_text(details):
     return (f"{100 * details['time_ratio']:.0f} % of the {details['synchronous_s']:.0f} s that synchronous training takes "
             "over this link at the pace of sync-wan")
@@ -183,6 +188,7 @@ def summary(records, options, details, output):
               time_text(details),
               f"computing {100 * details['compute_use']:.1f} % of the time with {1e3 * details['step_s']:.1f} ms a "
               f"step{expected}"]
+    lines += [costs_text(record["costs"]) for record in records if record["name"] == "causeway" and record["costs"]]
     lines += seeds_note(records)
     for record in records:
         for sha in record["hashes"]:

@@ -67,6 +67,15 @@ class Trainer:
         return self.result is not None and self.process.poll() == 0
 
 
+def costs(results, busy):
+    """What the time inside Causeway's calls went into, as shares of the training's, of the cluster that had most;
+    empty where every step waits for its exchange."""
+    shares = [{"stall": result["statistics"]["stall_s"] / seconds, "overhead": result["statistics"]["overhead_s"] / seconds,
+               "delay_steps": result["statistics"]["delay_steps"]}
+              for result, seconds in zip(results, busy) if "stall_s" in result["statistics"]]
+    return max(shares, key=lambda share: share["stall"] + share["overhead"], default={})
+
+
 class Training:
     """A run in progress, for the dashboard to look at, and its record when it is over."""
 
@@ -151,6 +160,7 @@ class Training:
             "wire_bytes_per_cluster": round(wire), "seed_bytes": round(seed),
             "bytes_per_parameter_step": wire / (parameters * steps),
             "compute_use": min(1 - result["blocked_s"] / b for result, b in zip(results, busy)),
+            "costs": costs(results, busy),
             "identical": len(hashes) == 1 and len({result["step"] for result in results}) == 1,
             "hashes": sorted(hashes), "parameters": parameters, "encoding": self.encoding(),
             "step_s": max((b - result["blocked_s"]) / steps for result, b in zip(results, busy)),

@@ -26,6 +26,7 @@ def record(name, steps, bytes_per_step, final, seed=1):
     return {"name": name, "kind": name, "seed": seed, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05,
             "wire_bytes_per_cluster": steps * bytes_per_step, "seed_bytes": 100,
             "bytes_per_parameter_step": bytes_per_step / 1000, "compute_use": 0.8, "identical": True,
+            "costs": {"stall": 0.02, "overhead": 0.01, "delay_steps": 4},
             "hashes": ["ab" * 32], "parameters": 1000, "encoding": "int4, direct", "step_s": 0.04, "samples": samples,
             "evaluations": [{"step": steps, "seconds": steps * 0.05, "bytes": steps * bytes_per_step,
                              "bits_per_byte": final}],
