@@ -13,6 +13,7 @@
 #include "compression/codec_internal.h"
 #include "compression/codes.h"
 #include "compression/kernels/kernels.h"
+#include "compression/low_rank.h"
 #include "compression/sparse.h"
 
 namespace causeway::compression {
@@ -59,7 +60,7 @@ ChunkHeader HeaderOf(const CodecSpec& spec, const EncodeInput& input, bool nonfi
                                        (spec.stochastic ? kFlagStochastic : 0) |
                                        (nonfinite ? kFlagNonFinite : 0));
   header.n = input.n;
-  header.seed = spec.stochastic ? input.seed : spec.keep;
+  header.seed = spec.stochastic ? input.seed : AgreedNumber(spec);
   return header;
 }
 
@@ -92,7 +93,7 @@ absl::Status CheckHeader(const CodecSpec& expected, uint32_t expected_n,
   const uint16_t agreed = static_cast<uint16_t>((expected.error_feedback ? kFlagErrorFeedback : 0) |
                                                 (expected.stochastic ? kFlagStochastic : 0));
   if ((header.flags & ~kFlagNonFinite) != agreed || header.entropy != 0 || header.reserved != 0 ||
-      (header.seed != expected.keep && !expected.stochastic)) {
+      (header.seed != AgreedNumber(expected) && !expected.stochastic)) {
     return absl::InvalidArgumentError(absl::StrCat("chunk: flags ", header.flags, ", entropy ",
                                                    header.entropy, ", seed ", header.seed,
                                                    " do not fit ", expected.ToString()));
@@ -261,6 +262,7 @@ void Decode(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool ac
   const ChunkHeader header = ReadHeader(bytes.data());
   const CodecKind kind = static_cast<CodecKind>(header.codec);
   if (IsSparse(kind)) return DecodeSparse(kernels, bytes, accumulate, weight, out);
+  if (kind == CodecKind::kLowRank) return DecodeLowRank(kernels, bytes, accumulate, weight, out);
   const CodecTraits& traits = Traits(kind);
   const DecodeFn decode = kernels.decode[header.codec];
   DecodeJob job = {};
@@ -302,6 +304,7 @@ uint32_t NonFiniteBits(const CodecSpec& spec) {
       spec.kind == CodecKind::kCosine || spec.value_bits == 2) {
     return math::kMeanHugeBits;
   }
+  if (spec.kind == CodecKind::kLowRank) return kLowRankHugeBits;
   return spec.block == 0 && spec.value_bits == 0 ? math::kInfBits : math::kHugeBits;
 }
 
@@ -333,6 +336,7 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
     case CodecKind::kBf16Planes:
     case CodecKind::kFp32Planes:
     case CodecKind::kPatch:
+    case CodecKind::kLowRank:
       break;
   }
   assert(false);
@@ -341,6 +345,7 @@ ScaleLimits ScaleLimitsOf(CodecKind kind) {
 
 size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n) {
   if (IsSparse(spec.kind)) return SparseSizeMax(spec, n);
+  if (spec.kind == CodecKind::kLowRank) return LowRankSizeMax(n);
   return LayoutOf(spec.kind, spec.block, n).TotalBytes();
 }
 
@@ -350,8 +355,10 @@ size_t EncodeChunkWith(const KernelTable& kernels, const CodecSpec& spec, const 
   assert(input.n <= kChunkElements && IsFloat(input.snapshot_dtype));
   assert(input.residual_dtype == DType::kBf16 || input.residual_dtype == DType::kFp32);
   assert(input.residual_out == nullptr || input.residual_out != input.residual_in);
-  assert(out.size() >= EncodedSizeMax(spec, input.n));
+  assert(out.size() >= (input.pieces.empty() ? EncodedSizeMax(spec, input.n)
+                                             : LowRankSize(spec.rank, input.pieces)));
   if (IsSparse(spec.kind)) return EncodeSparse(kernels, spec, input, out, stats);
+  if (spec.kind == CodecKind::kLowRank) return EncodeLowRank(kernels, spec, input, out, stats);
   const ChunkLayout layout = LayoutOf(spec.kind, spec.block, input.n);
   uint8_t* scales = out.data() + kChunkHeaderBytes;
   uint8_t* codes = scales + layout.scale_bytes;
@@ -374,6 +381,7 @@ absl::Status CheckChunk(const CodecSpec& expected, uint32_t expected_n,
                         absl::Span<const uint8_t> bytes) {
   assert(ValidateSpec(expected).ok() && expected_n <= kChunkElements);
   if (IsSparse(expected.kind)) return CheckSparse(expected, expected_n, bytes);
+  if (expected.kind == CodecKind::kLowRank) return CheckLowRank(expected, expected_n, bytes);
   const ChunkLayout layout = LayoutOf(expected.kind, expected.block, expected_n);
   if (bytes.size() != layout.TotalBytes()) {
     return absl::InvalidArgumentError(absl::StrCat("chunk: ", bytes.size(), " bytes where ",

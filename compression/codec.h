@@ -39,6 +39,7 @@ struct CodecSpec {
   bool entropy = false;         // chunks may be packed by the lossless stage (entropy.h)
   uint16_t keep = 0;            // topk: values kept of 10,000; btopk: values kept of a block
   uint8_t value_bits = 0;       // topk, btopk: 4 (int4) or 2 (2bit)
+  uint8_t rank = 0;             // lowrank: columns of each factor, at most kRankMax
   uint16_t decay = 1000;  // thousandths by which the old residual is multiplied before it is added
 
   // "int4:b64:ef:zstd", "topk:k100:v4:ef:decay950": the name, then options in this fixed order.
@@ -59,11 +60,12 @@ struct CodecTraits {
   bool stochastic_supported;  // offers unbiased rounding (option "sr")
   bool residual_pays;         // error feedback lowers the error of a sum of rounds noticeably
   double error_bound;         // |value - decoded| <= error_bound x the largest |value| of the block
-                              // (casts: x |value|), for values in the codec's normal range
+                              // (casts: x |value|; codecs without blocks: of the chunk), for
+                              // values in the codec's normal range
 };
 const CodecTraits& Traits(CodecKind kind);
 // Bits per element of a full chunk, scales included, header and entropy stage not; for topk at
-// most.
+// most; for lowrank those of a square matrix, others take more.
 double BitsPerElement(const CodecSpec& spec);
 
 // Ok, or InvalidArgument naming the option that the codec does not have.
@@ -71,6 +73,15 @@ absl::Status ValidateSpec(const CodecSpec& spec);
 
 // Upper bound in bytes of one encoded chunk of n elements, header included.
 size_t EncodedSizeMax(const CodecSpec& spec, uint32_t n);
+
+// A stretch of a chunk that lowrank codes by itself: a matrix of so many columns, row by row, its
+// last row perhaps cut short; or, with 0 columns, values that it sends as they are (bf16).
+struct MatrixPiece {
+  uint32_t elements = 0;
+  uint32_t columns = 0;
+
+  friend bool operator==(const MatrixPiece&, const MatrixPiece&) = default;
+};
 
 // What the local endpoint holds for one chunk. All pointers are borrowed for the call.
 //   value[i] = fl(fl(base[i] - snapshot[i]) + fl(decay * residual_in[i]));   base null: snapshot[i]
@@ -86,6 +97,11 @@ struct EncodeInput {
   DType residual_dtype = DType::kBf16;  // kBf16 or kFp32, of both residuals
   uint32_t n = 0;                       // <= kChunkElements; 0 gives a chunk that is a header only
   uint32_t seed = 0;  // of stochastic rounding; differs per (round, chunk, cluster)
+  // Of lowrank alone. What matrices the chunk holds (LegalPieces); none: it is taken for one.
+  absl::Span<const MatrixPiece> pieces;
+  // Where the last round's factors were left, to begin with, and this round's are left (of
+  // WarmElements; zeros at first); null: each chunk begins anew. Worth nothing to receivers.
+  uint16_t* warm = nullptr;
 };
 
 struct EncodeStats {

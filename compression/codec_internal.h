@@ -19,6 +19,14 @@ constexpr bool IsSparse(CodecKind kind) {
   return kind == CodecKind::kTopK || kind == CodecKind::kBlockTopK || kind == CodecKind::kPatch;
 }
 
+// Codecs whose chunks are coded as a whole: no block of a chunk stands for itself.
+constexpr bool IsWhole(CodecKind kind) { return IsSparse(kind) || kind == CodecKind::kLowRank; }
+
+// What the header's seed field holds where no seed is needed: what else the codec agreed on.
+constexpr uint32_t AgreedNumber(const CodecSpec& spec) {
+  return spec.kind == CodecKind::kLowRank ? spec.rank : spec.keep;
+}
+
 // Magnitudes whose bits are at least this count as non-finite.
 uint32_t NonFiniteBits(const CodecSpec& spec);
 

@@ -9,12 +9,17 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/codec_internal.h"
+#include "compression/low_rank.h"
 
 namespace causeway::compression {
 namespace {
 
 // A scale rounded up to bf16 is at most 1 + 2^-7 too large; half a step is the error.
 constexpr double kScaleSlack = 1.0 + 1.0 / 128;
+
+// A matrix's columns come nearer, as vectors; a single value can be off by what its column holds,
+// which is at most the root of the rows times its largest.
+constexpr double kLowRankBound = 512;
 
 constexpr std::array<CodecTraits, kCodecKinds> kTraits = {{
     {"fp32", 0, 32, 0, false, false, 0.0},
@@ -34,6 +39,7 @@ constexpr std::array<CodecTraits, kCodecKinds> kTraits = {{
     {"fp32x", 0, 32, 0, false, false, 0.0},
     {"cosine", 256, 4, 32, false, true, 0.13},
     {"patch", 0, 0, 0, false, true, 1.0},
+    {"lowrank", 0, 0, 0, false, true, kLowRankBound},
 }};
 
 std::string KnownNames() {
@@ -46,7 +52,8 @@ std::string KnownNames() {
 
 constexpr uint16_t kTopKDefaultKeep = 100;      // 1 %
 constexpr uint16_t kBlockTopKDefaultKeep = 64;  // of 4096, as SparseLoCo
-constexpr uint16_t kKeepUnit = 32;              // btopk keeps a multiple of this
+constexpr uint8_t kLowRankDefaultRank = 4;
+constexpr uint16_t kKeepUnit = 32;  // btopk keeps a multiple of this
 
 // "k100" with prefix "k" and 100 <= most.
 bool NumberAfter(absl::string_view option, absl::string_view prefix, uint32_t most,
@@ -69,6 +76,8 @@ absl::Status ApplyOption(absl::string_view option, CodecSpec* spec) {
     spec->keep = static_cast<uint16_t>(number);
   } else if (NumberAfter(option, "v", 8, &number)) {
     spec->value_bits = static_cast<uint8_t>(number);
+  } else if (NumberAfter(option, "r", kRankMax, &number)) {
+    spec->rank = static_cast<uint8_t>(number);
   } else if (NumberAfter(option, "decay", 1000, &number)) {
     spec->decay = static_cast<uint16_t>(number);
   } else {
@@ -77,7 +86,7 @@ absl::Status ApplyOption(absl::string_view option, CodecSpec* spec) {
                      "\" is unknown; known: bN (block of N elements, at most ", kBlockMax,
                      "), ef (error feedback), decayN (residual times N/1000), sr (stochastic "
                      "rounding), kN and vN "
-                     "(topk, btopk: values kept, bits of a value), zstd"));
+                     "(topk, btopk: values kept, bits of a value), rN (lowrank: the rank), zstd"));
   }
   return absl::OkStatus();
 }
@@ -99,6 +108,23 @@ absl::Status ValidateBlock(const CodecSpec& spec, const CodecTraits& traits) {
     return absl::InvalidArgumentError(absl::StrCat("block ", spec.block, " of codec ", traits.name,
                                                    " is not a power of two from ", kBlockMin,
                                                    " to ", kBlockMax));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRank(const CodecSpec& spec, const CodecTraits& traits) {
+  if (spec.kind != CodecKind::kLowRank) {
+    if (spec.rank == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("codec ", traits.name, " sends no factors: option rN does not apply"));
+  }
+  if (spec.rank == 0 || spec.rank > kRankMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lowrank has a rank of 1 to ", kRankMax, ", not ", spec.rank));
+  }
+  if (spec.entropy) {
+    return absl::InvalidArgumentError(
+        "codec lowrank sends factors, whose bits do not repeat: option zstd does not apply");
   }
   return absl::OkStatus();
 }
@@ -144,6 +170,7 @@ absl::Status ValidateSpec(const CodecSpec& spec) {
   const CodecTraits& traits = Traits(spec.kind);
   absl::Status status = ValidateBlock(spec, traits);
   if (status.ok()) status = ValidateSparse(spec, traits);
+  if (status.ok()) status = ValidateRank(spec, traits);
   if (!status.ok()) return status;
   if (spec.stochastic && !traits.stochastic_supported) {
     return absl::InvalidArgumentError(
@@ -161,6 +188,7 @@ absl::Status ValidateSpec(const CodecSpec& spec) {
 }
 
 double BitsPerElement(const CodecSpec& spec) {
+  if (spec.kind == CodecKind::kLowRank) return LowRankBits(spec.rank);
   return static_cast<double>(EncodedSizeMax(spec, kChunkElements) - kChunkHeaderBytes) * 8 /
          kChunkElements;
 }
@@ -170,6 +198,7 @@ std::string CodecSpec::ToString() const {
   if (block != 0) absl::StrAppend(&text, ":b", block);
   if (keep != 0) absl::StrAppend(&text, ":k", keep);
   if (value_bits != 0) absl::StrAppend(&text, ":v", value_bits);
+  if (rank != 0) absl::StrAppend(&text, ":r", rank);
   if (error_feedback) absl::StrAppend(&text, ":ef");
   if (decay != 1000) absl::StrAppend(&text, ":decay", decay);
   if (stochastic) absl::StrAppend(&text, ":sr");
@@ -190,6 +219,8 @@ absl::StatusOr<CodecSpec> CodecSpec::Parse(absl::string_view text) {
     } else if (spec.kind == CodecKind::kBlockTopK) {
       spec.keep = kBlockTopKDefaultKeep;
       spec.value_bits = 2;
+    } else if (spec.kind == CodecKind::kLowRank) {
+      spec.rank = kLowRankDefaultRank;
     }
     for (size_t w = 1; w < words.size(); ++w) {
       absl::Status status = ApplyOption(words[w], &spec);

@@ -27,8 +27,9 @@ enum class CodecKind : uint8_t {
   kFp32Planes = 14,
   kCosine = 15,
   kPatch = 16,
+  kLowRank = 17,
 };
-inline constexpr int kCodecKinds = 17;
+inline constexpr int kCodecKinds = 18;
 
 // Element types of tensors, of snapshots and of residuals. Ids on the wire.
 enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2, kInt32 = 3, kInt64 = 4 };
@@ -41,6 +42,7 @@ constexpr size_t DTypeBytes(DType dtype) {
 inline constexpr uint32_t kChunkElements = 1u << 18;
 inline constexpr uint32_t kChunkHeaderBytes = 32;
 inline constexpr uint32_t kPlaneAlignment = 64;  // planes are zero-padded to a multiple of this
+inline constexpr uint32_t kRankMax = 64;
 inline constexpr uint32_t kBlockMin = 32;
 inline constexpr uint32_t kBlockMax = 4096;
 

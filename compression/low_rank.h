@@ -1,70 +1,63 @@
-// Low-rank contributions of matrices (PowerSGD): a matrix M becomes two thin factors, P of rows x
-// rank and Q of columns x rank, whose product stands for it.
+// Low rank (PowerSGD): of each matrix in a chunk only two thin factors travel, P of rows x rank and
+// Q of columns x rank, whose product stands for it.
 //
 //   P = orthonormal basis of M Q;  Q = M^T P;  decoded = P Q^T;  residual = M - decoded
 //
-// Q starts from the last round's (warm start), so that one step a round follows what changes
-// slowly.
+// Q starts from the last round's, which the sender keeps (warm start), so that one step a round
+// follows what changes slowly; without it two steps are made from noise.
 //
 // As published, clusters sum their P, then with the common basis their Q: two sums a round. Here
 // each contribution is decoded by itself before it is added, so each sends factors of its own, in
-// one pass, and the sum needs no common basis. The unit is the matrix: cutting it into pieces that
-// know nothing of its rows costs most of what rank buys (tests/bench/RESULTS.md), so this is no
-// codec of chunks, which are cut at fixed lengths. It works on whole matrices above them.
+// one pass, and the sum needs no common basis. A matrix is what the sender says it is
+// (MatrixPiece): a chunk names its pieces, so that receivers need no shapes. Chunks cut matrices
+// between rows; a piece is a matrix of its own, which costs bytes (Q again), not accuracy.
 //
-// Pure functions; any thread; all memory is the caller's. Decoding is a fixed sequence of fp32
-// operations, none fused, so its bits are the same everywhere. Factors are bf16, row by row: P,
-// then Q.
+// codec.cc forwards to the functions below; the contract of each is that of its namesake in
+// codec.h. Pure functions; any thread. Does not: know schemas (the endpoint names the pieces).
 #ifndef CAUSEWAY_COMPRESSION_LOW_RANK_H_
 #define CAUSEWAY_COMPRESSION_LOW_RANK_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "compression/chunk_header.h"
+#include "compression/codec.h"
+#include "compression/kernels/kernels.h"
 
 namespace causeway::compression {
 
-inline constexpr uint32_t kLowRankMax = 64;
-inline constexpr uint32_t kLowRankSideMax = 1u << 20;  // rows, columns
+// A value of 2^100 or more counts as non-finite: no sum then leaves the range.
+inline constexpr uint32_t kLowRankHugeBits = 0x71800000u;
+// Pieces of a chunk of n elements: tensors begin on boundaries of so many, and the first may lead
+// with the rest of a row.
+inline constexpr uint32_t kPieceElementsMin = 256;
+constexpr uint32_t PiecesMax(uint32_t n) { return n / kPieceElementsMin + 2; }
 
-struct LowRankShape {
-  uint32_t rows = 0;
-  uint32_t columns = 0;
-  uint32_t rank = 0;  // at most the shorter side
+// The piece for a stretch of `elements` that is a matrix of so many columns (0: none): itself where
+// factors are smaller than bf16 values, else folded to nearly a square where that helps, else
+// plain.
+MatrixPiece PieceOf(uint32_t elements, uint32_t columns, uint32_t rank);
 
-  size_t elements() const { return size_t{rows} * columns; }
-  size_t factor_elements() const { return (size_t{rows} + columns) * rank; }
-  size_t warm_elements() const { return size_t{columns} * rank; }
-};
+// Whether pieces are ones that a chunk of n elements can be coded by: in all n elements, none
+// empty, at most PiecesMax, factors smaller than their values.
+bool LegalPieces(absl::Span<const MatrixPiece> pieces, uint32_t n, uint32_t rank);
 
-// INVALID_ARGUMENT names the side or rank that is out of bounds.
-absl::Status ValidateLowRank(const LowRankShape& shape);
+// Elements of EncodeInput::warm.
+size_t WarmElements(uint32_t rank, absl::Span<const MatrixPiece> pieces);
 
-// A first Q for LowRankEncode, the same everywhere; columns x rank.
-void LowRankStart(const LowRankShape& shape, absl::Span<float> warm);
+// Bytes of a chunk of these pieces, exactly; and of one whose pieces are not known, at most.
+size_t LowRankSize(uint32_t rank, absl::Span<const MatrixPiece> pieces);
+size_t LowRankSizeMax(uint32_t n);
+// Bits an element of a chunk that is one square matrix.
+double LowRankBits(uint32_t rank);
 
-// Encodes `values` (rows x columns, row by row; residual already added). `warm` is the last round's
-// Q and becomes this one's; what comes of it counts only if the round commits, as with residuals.
-// `residual` (empty: not wanted) gets fl(value - decoded). False: a value was Inf, NaN or 2^110 and
-// more; the factors are then NaN, so that the result says so everywhere, the residual is zero and
-// `warm` stays.
-bool LowRankEncode(const LowRankShape& shape, absl::Span<const float> values,
-                   absl::Span<float> warm, absl::Span<uint16_t> factors,
-                   absl::Span<float> residual);
-
-// Whether factors from a peer may be decoded: their number, and such as an encoder makes (P at most
-// 1, Q at most 2^120, so that every sum is finite), or all NaN, which says that values were
-// non-finite
-// (`nonfinite`). INVALID_ARGUMENT otherwise.
-absl::Status CheckLowRank(const LowRankShape& shape, absl::Span<const uint16_t> factors,
-                          bool* nonfinite);
-
-// acc = fl(acc + fl(weight * d)), d = P Q^T summed over the rank in ascending order from 0, each
-// product and sum rounded; NaNs canonical. Only after CheckLowRank.
-void LowRankAccumulate(const LowRankShape& shape, absl::Span<const uint16_t> factors, float weight,
-                       absl::Span<float> acc);
+size_t EncodeLowRank(const KernelTable& kernels, const CodecSpec& spec, const EncodeInput& input,
+                     absl::Span<uint8_t> out, EncodeStats* stats);
+absl::Status CheckLowRank(const CodecSpec& expected, uint32_t expected_n,
+                          absl::Span<const uint8_t> bytes);
+void DecodeLowRank(const KernelTable& kernels, absl::Span<const uint8_t> bytes, bool accumulate,
+                   float weight, float* out);
 
 }  // namespace causeway::compression
 

@@ -94,6 +94,7 @@ bool VisitBodies(CodecKind kind, Visitor visit) {
     case CodecKind::kFp32Planes:
     case CodecKind::kCosine:
     case CodecKind::kPatch:
+    case CodecKind::kLowRank:
       return false;
   }
   return false;

@@ -42,6 +42,14 @@ struct DecodeJob {
   float* out;
 };
 
+// Rows of a matrix times thin ones, for low_rank.cc. `right` has a row for each of the rank's
+// columns.
+struct MatrixJob {
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t rank;
+};
+
 // Returns true when a block (or a cast's value) was non-finite.
 using EncodeFn = bool (*)(const EncodeJob& job);
 using DecodeFn = void (*)(const DecodeJob& job);
@@ -55,6 +63,14 @@ struct KernelTable {
   // Largest magnitude as bits (sign cleared; NaN sorts highest) of n words of 32 or 16 bits.
   uint32_t (*largest_magnitude_32)(const uint8_t* words, size_t n);
   uint16_t (*largest_magnitude_16)(const uint8_t* words, size_t n);
+  // left (rows x rank) = values (rows x columns) times the transpose of right (rank x columns);
+  // sums in 32 lanes (FORMAT.md).
+  void (*project)(const MatrixJob& job, const float* values, const float* right, float* left);
+  // right (rank x columns) += the transpose of left times values, row by row.
+  void (*project_back)(const MatrixJob& job, const float* values, const float* left, float* right);
+  // The product of left and right, summed over the rank in order: out = it, or out += weight * it.
+  void (*product)(const MatrixJob& job, const float* left, const float* right, bool accumulate,
+                  float weight, float* out);
 
   // vector.h documents these.
   void (*to_bf16)(const float* in, size_t n, uint16_t* out);

@@ -30,6 +30,8 @@ using namespace math;  // the element arithmetic, by its short names
 //
 #include "compression/kernels/cosine.inc"
 //
+#include "compression/kernels/matrices.inc"
+//
 #include "compression/kernels/checksums.inc"
 #include "compression/kernels/vectors.inc"
 
@@ -39,15 +41,18 @@ constexpr KernelTable kTable = {
      EncodeBlocks<IntegerCode<4>>, EncodeBlocks<Nf4Code>, EncodeBlocks<Fp8Code>,
      EncodeBlocks<Mxfp4Code>, EncodeBlocks<E3m0Code>, EncodeMeans<TwoLevelCode>,
      EncodeMeans<SignCode>, nullptr, nullptr, EncodeSplit<Bf16Cast>, EncodeSplit<Fp32Cast>,
-     EncodeCosine, nullptr},
+     EncodeCosine, nullptr, nullptr},
     {DecodeCast<Fp32Cast>, DecodeCast<Bf16Cast>, DecodeCast<Fp16Cast>, DecodeBlocks<IntegerCode<8>>,
      DecodeBlocks<IntegerCode<4>>, DecodeBlocks<Nf4Code>, DecodeBlocks<Fp8Code>,
      DecodeBlocks<Mxfp4Code>, DecodeBlocks<E3m0Code>, DecodeMeans<TwoLevelCode>,
      DecodeMeans<SignCode>, nullptr, nullptr, DecodeSplit<Bf16Cast>, DecodeSplit<Fp32Cast>,
-     DecodeCosine, nullptr},
+     DecodeCosine, nullptr, nullptr},
     Gather,
     LargestMagnitude32,
     LargestMagnitude16,
+    Project,
+    ProjectBack,
+    Product,
     ConvertToBf16,
     ConvertFromBf16,
     ConvertToFp16,

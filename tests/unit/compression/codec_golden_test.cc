@@ -80,6 +80,9 @@ const std::map<std::string, uint64_t> kGolden = {
     {"cosine:b64", 0x47292f824eeeaf71u},
     {"patch", 0x56078738db5f9c44u},
     {"sign:b2048", 0xbfb8cabaab85fbecu},
+    {"lowrank:r4", 0x23e88f0fdb83a44fu},
+    {"lowrank:r1", 0xbf8b3e1e690191f1u},
+    {"lowrank:r16", 0x5279365c826ff74fu},
 };
 
 // Hidden: prints the rows above.

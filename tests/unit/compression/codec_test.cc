@@ -23,7 +23,7 @@ float BlockMax(const std::vector<float>& v, size_t i, uint32_t block) {
 }
 
 bool BlockNonFinite(const std::vector<float>& v, size_t i, const CodecSpec& spec) {
-  const uint32_t block = IsSparse(spec.kind) ? kChunkElements : spec.block;
+  const uint32_t block = IsWhole(spec.kind) ? kChunkElements : spec.block;
   size_t begin = block == 0 ? i : i / block * block;
   size_t end = block == 0 ? i + 1 : std::min(v.size(), begin + block);
   const uint32_t limit = NonFiniteBits(spec);
@@ -39,10 +39,31 @@ TEST_CASE("specs read and write themselves") {
   }
   CHECK(CodecSpec::Parse("int4").value().ToString() == "int4:b64");
   CHECK(CodecSpec::Parse("int8:zstd:ef").value().ToString() == "int8:b256:ef:zstd");
-  for (const char* bad :
-       {"", "int5", "int4:b63", "int4:b0", "int4:b8192", "int4:b16", "int4:", "int4:bb", "fp32:b64",
-        "topk:k0", "topk:v3", "btopk:k33", "topk:zstd", "int4:k3", "int4:decay900", "bf16:sr",
-        "int4:ef:sr", "int4:b4294967360"}) {
+  for (const char* bad : {"",
+                          "int5",
+                          "int4:b63",
+                          "int4:b0",
+                          "int4:b8192",
+                          "int4:b16",
+                          "int4:",
+                          "int4:bb",
+                          "fp32:b64",
+                          "topk:k0",
+                          "topk:v3",
+                          "btopk:k33",
+                          "topk:zstd",
+                          "int4:k3",
+                          "int4:decay900",
+                          "bf16:sr",
+                          "int4:ef:sr",
+                          "int4:b4294967360",
+                          "int4:r4",
+                          "lowrank:r0",
+                          "lowrank:r65",
+                          "lowrank:zstd",
+                          "lowrank:b64",
+                          "lowrank:k4",
+                          "lowrank:sr"}) {
     CAPTURE(bad);
     CHECK_FALSE(CodecSpec::Parse(bad).ok());
   }
@@ -74,7 +95,7 @@ TEST_CASE("every codec keeps its error bound on every sample") {
         if (BlockNonFinite(sample.values, i, spec)) continue;
         bool saturates = spec.kind == CodecKind::kFp16 && std::fabs(sample.values[i]) > 65504;
         double error = std::fabs(static_cast<double>(sample.values[i]) - decoded[i]);
-        const uint32_t block = IsSparse(spec.kind) ? kChunkElements : spec.block;
+        const uint32_t block = IsWhole(spec.kind) ? kChunkElements : spec.block;
         double allowed = bound * BlockMax(sample.values, i, block) + smallest_step;
         if (!saturates && !(error <= allowed)) ++wrong;
         if (saturates && std::fabs(decoded[i]) != 65504) ++wrong;
@@ -89,7 +110,7 @@ TEST_CASE("non-finite values mark their block, are counted, and leave no residua
   values[130] = std::nanf("");
   values[131] = INFINITY;
   for (const CodecSpec& spec : AllSpecs()) {
-    if (spec.block > 256 || IsSparse(spec.kind)) continue;
+    if (spec.block > 256 || IsWhole(spec.kind)) continue;
     CAPTURE(spec.ToString());
     std::vector<float> residual(values.size(), 7.0f);
     EncodeInput input;

@@ -18,6 +18,8 @@ UNITS = {
     "kernels/unit_v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
     "codec": [],
     "sparse": [],
+    "low_rank": [],
+    "low_rank_basis": [],
 }
 PACKAGES = ["absl_status", "absl_statusor", "absl_strings", "absl_str_format", "absl_span", "libzstd"]
 

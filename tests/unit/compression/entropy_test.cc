@@ -15,8 +15,8 @@ TEST_CASE("opening a packed chunk gives the plain chunk back") {
   EntropyWorkspace sender;
   EntropyWorkspace receiver;
   for (CodecSpec spec : samples::AllSpecs()) {
-    if (IsSparse(spec.kind)) continue;
     spec.entropy = true;
+    if (!ValidateSpec(spec).ok()) continue;
     for (const samples::Sample& sample : samples::HostileSamples()) {
       CAPTURE(spec.ToString(), sample.name);
       std::vector<uint8_t> plain = samples::Encode(spec, sample.values);

@@ -113,7 +113,8 @@ std::vector<CodecSpec> AllSpecs() {
                            "sign:b32",   "topk",       "topk:k3000:v2",
                            "topk:k9000", "btopk",      "btopk:b128:k32:v4",
                            "bf16x",      "fp32x",      "cosine",
-                           "cosine:b64", "patch",      "sign:b2048"}) {
+                           "cosine:b64", "patch",      "sign:b2048",
+                           "lowrank",    "lowrank:r1", "lowrank:r16"}) {
     specs.push_back(CodecSpec::Parse(text).value());
   }
   return specs;
