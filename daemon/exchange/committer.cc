@@ -22,7 +22,9 @@ void Committer::Commit(const engine::Commit& action, std::shared_ptr<Reduction> 
 
 void Committer::Allow() {
   assert(holds_ > 0);
-  if (--holds_ == 0 && pending_ && !pending_->started) Start();
+  if (--holds_ > 0) return;
+  if (pending_ && !pending_->started) Start();
+  ReplaceNext();
 }
 
 void Committer::BeginReplacing(std::function<void()> ready) {
@@ -31,7 +33,7 @@ void Committer::BeginReplacing(std::function<void()> ready) {
 }
 
 void Committer::ReplaceNext() {
-  if (pending_ || replacing_now_ || replacements_.empty()) return;
+  if (pending_ || replacing_now_ || holds_ > 0 || replacements_.empty()) return;
   const std::function<void()> ready = std::move(replacements_.front());
   replacements_.pop_front();
   replacing_now_ = true;
@@ -43,7 +45,6 @@ void Committer::EndReplacing() {
   assert(replacing_now_);
   replacing_now_ = false;
   Allow();
-  ReplaceNext();
 }
 
 void Committer::Start() {

@@ -1,7 +1,8 @@
 // Applies a decided round to the fragment's value: previous value, mean and momentum to the next
 // value, on workers; and keeps commits apart from whoever reads or replaces values meanwhile.
 //
-// Order: a commit waits while values are held; a replacement waits for the commit before it.
+// Order: a commit or a replacement waits while values are held; a replacement also waits for the
+// commit before it.
 // Confined to the loop's thread. Does not: settle contributions (fragment_exchange.h).
 #ifndef CAUSEWAY_DAEMON_EXCHANGE_COMMITTER_H_
 #define CAUSEWAY_DAEMON_EXCHANGE_COMMITTER_H_
@@ -35,7 +36,8 @@ class Committer {
   void Allow();
 
   // The value is about to be replaced: from now on replacing(). `ready` is called, perhaps at once,
-  // when no commit and no earlier replacement is pending; none starts until EndReplacing.
+  // when nobody holds values and no commit and no earlier replacement is pending; none starts until
+  // EndReplacing.
   void BeginReplacing(std::function<void()> ready);
   void EndReplacing();
   bool replacing() const { return replacing_now_ || !replacements_.empty(); }

@@ -33,6 +33,9 @@ struct Context {
   Reserve* reserve = nullptr;  // of this run
   ChunkPort* port = nullptr;
   ExchangeListener* listener = nullptr;
+  // Of chunks that a peer may have here unconsumed, which state for a joiner needs, too: what its
+  // credits are made of. 0: no bound.
+  uint64_t window_bytes = 0;
   // Chunks of a fragment's state that a donor has sent and its joiners have not yet got.
   uint32_t served_ahead_max = 256;
   // A joiner that takes nothing of it for so long is not served any further: commits wait for it.

@@ -1,17 +1,32 @@
 // Orders and what arrives. Combining is in fragment_reduce.cc.
 #include "daemon/exchange/fragment_exchange.h"
 
+#include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace causeway::exchange {
+namespace {
+
+// Half of the window is left to states: rounds that need one which is not here would else take the
+// credit that it comes with. The fragment's part of the other half.
+uint64_t AheadBytesMax(const Context& context, engine::FragmentId fragment) {
+  if (context.window_bytes == 0) return std::numeric_limits<uint64_t>::max();
+  uint64_t all = 0;
+  for (const local::FragmentRecord& each : context.layout->fragments()) all += each.chunks;
+  return context.window_bytes / 2 / all * context.layout->fragments()[fragment].chunks;
+}
+
+}  // namespace
 
 FragmentExchange::FragmentExchange(const Context& context, engine::FragmentId fragment)
     : context_(context),
       fragment_(fragment),
       chunks_(context.layout->fragments().at(fragment).chunks),
+      ahead_bytes_max_(AheadBytesMax(context, fragment)),
       routing_(chunks_),
       residual_(chunks_),
       own_(
@@ -60,17 +75,23 @@ void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& addre
                                memory::Buffer payload) {
   // No bound on rounds ahead: a member that is still fetching the state is far behind what it is
   // sent, and nobody would send it again. Credits bound the bytes.
-  if (address.round <= committed_ || address.epoch < epoch_ || address.index >= chunks_) {
+  if (address.round <= decided_ || address.epoch < epoch_ || address.index >= chunks_) {
     context_.port->ReturnCredit(from, payload.size());
     return;
   }
   const Inbox::Name name = Inbox::NameOf(from, address);
   if (!inbox_.Put(name, address.index, memory::SharedBuffer(std::move(payload)))) return;
-  if (reduction_ && Spent(name, address.index)) {
+  if (TooFarAhead(name) || (reduction_ && Spent(name, address.index))) {
     inbox_.Consume(name, address.index);
   } else {
     ReduceChunk(address.index);
   }
+}
+
+// A chunk of a round whose base is not here, and more than there is room for: it is asked for again
+// when the round is reduced.
+bool FragmentExchange::TooFarAhead(const Inbox::Name& name) const {
+  return name.round > committed_ + 1 && inbox_.bytes(name.from) > ahead_bytes_max_;
 }
 
 // Whether a chunk of the round being reduced has no use there; a later attempt that has one asks
@@ -105,6 +126,11 @@ void FragmentExchange::OnEpoch(const engine::Record& record) {
 void FragmentExchange::OnPlanKnown() {
   own_.TryBegin();
   if (next_reduce_ && !committing()) StartReduction(*std::exchange(next_reduce_, std::nullopt));
+}
+
+void FragmentExchange::OnFetch(engine::RoundNumber round) {
+  decided_ = std::max(committed_, round);
+  inbox_.DropRounds(decided_);
 }
 
 void FragmentExchange::OnPeerUp(engine::ClusterId peer) {
@@ -201,7 +227,7 @@ void FragmentExchange::KeepResiduals(const Reduction& reduction) {
 
 void FragmentExchange::SetCommitted(engine::RoundNumber round, bool forward) {
   assert(!committing());
-  committed_ = round;
+  committed_ = decided_ = round;
   inbox_.DropRounds(round);
   if (reduction_ && reduction_->order().round <= round) reduction_.reset();
   if (next_reduce_ && next_reduce_->round <= round) next_reduce_.reset();

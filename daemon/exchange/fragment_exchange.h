@@ -52,6 +52,9 @@ class FragmentExchange {
   void OnEpoch(const engine::Record& record);
   // A plan is known that was not.
   void OnPlanKnown();
+  // The state of that round is decided and on its way here: nobody reduces it, or earlier ones, any
+  // more.
+  void OnFetch(engine::RoundNumber round);
 
   // ---- from peers
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
@@ -92,9 +95,11 @@ class FragmentExchange {
   std::optional<ReductionPlan> PlanFor(const engine::Reduce& action);
   void StartReduction(const engine::Reduce& action);
   bool Spent(const Inbox::Name& name, uint32_t index) const;
+  bool TooFarAhead(const Inbox::Name& name) const;
   void SpendUnused();
   void AskForMissing();
   void AskOf(size_t contributor);
+  void AskOwners();
   void Request(engine::ClusterId from, const Inbox::Name& name, std::vector<uint32_t> indices,
                bool used_up);
   Inbox::Name PartName(const engine::Contributor& contributor) const;
@@ -117,7 +122,9 @@ class FragmentExchange {
   const Context context_;
   const engine::FragmentId fragment_;
   const uint32_t chunks_;
+  const uint64_t ahead_bytes_max_;  // of one sender, of rounds whose base is not here
   engine::RoundNumber committed_ = 0;
+  engine::RoundNumber decided_ = 0;  // at least; above committed_ while a state is fetched
   engine::Epoch epoch_;  // that is in force
 
   Routing routing_;

@@ -1,6 +1,7 @@
 // The combining half of a fragment's exchange: orders to reduce, chunk by chunk, and what an owner
 // passes on. What is done with one chunk on a worker is in combine.h.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -111,6 +112,23 @@ void FragmentExchange::AskForMissing() {
   if (reduction_->unchanged()) return;
   for (size_t i = 0; i < reduction_->order().contributors.size(); ++i) {
     if (reduction_->order().contributors[i].cluster != context_.self) AskOf(i);
+  }
+  if (!reduction_->direct()) AskOwners();
+}
+
+// Results that came before there was room for them.
+void FragmentExchange::AskOwners() {
+  std::map<engine::ClusterId, std::vector<uint32_t>> used_up;
+  for (uint32_t index = 0; index < chunks_; ++index) {
+    const engine::ClusterId owner = reduction_->owner(index);
+    if (owner == context_.self || reduction_->finished(index)) continue;
+    const Inbox::Name name = ResultName(owner);
+    if (!inbox_.Consumed(name, index)) continue;
+    inbox_.Ask(name, index);
+    used_up[owner].push_back(index);
+  }
+  for (auto& [owner, indices] : used_up) {
+    Request(owner, ResultName(owner), std::move(indices), true);
   }
 }
 

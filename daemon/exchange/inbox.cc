@@ -32,6 +32,7 @@ bool Inbox::Put(const Name& name, uint32_t index, memory::SharedBuffer payload) 
     return false;
   }
   (*places)[index] = {std::move(payload), true, false};
+  bytes_[name.from] += bytes;
   return true;
 }
 
@@ -66,8 +67,13 @@ void Inbox::Consume(const Name& name, uint32_t index) {
   if (it == held_.end()) return;
   Place& place = it->second[index];
   if (place.payload.data() == nullptr) return;
-  drop_(name.from, place.payload.size());
+  Drop(name.from, place.payload.size());
   place.payload = {};
+}
+
+void Inbox::Drop(engine::ClusterId from, uint64_t bytes) {
+  bytes_[from] -= bytes;
+  drop_(from, bytes);
 }
 
 void Inbox::Discard(const Name& name, uint32_t index) {
@@ -94,7 +100,7 @@ std::vector<uint32_t> Inbox::Asked(const Name& name) const {
 
 void Inbox::DropPlaces(const Name& name, std::vector<Place>& places) {
   for (Place& place : places) {
-    if (place.payload.data() != nullptr) drop_(name.from, place.payload.size());
+    if (place.payload.data() != nullptr) Drop(name.from, place.payload.size());
   }
 }
 

@@ -63,6 +63,12 @@ class Inbox {
   void DropEpochsBelow(engine::Epoch epoch);
   void DropAll();
 
+  // Payloads of this sender that are here.
+  uint64_t bytes(engine::ClusterId from) const {
+    const auto held = bytes_.find(from);
+    return held == bytes_.end() ? 0 : held->second;
+  }
+
  private:
   struct Place {
     memory::SharedBuffer payload;
@@ -72,6 +78,7 @@ class Inbox {
 
   std::vector<Place>* PlacesOf(const Name& name);
   void DropPlaces(const Name& name, std::vector<Place>& places);
+  void Drop(engine::ClusterId from, uint64_t bytes);
   bool MakeRoom(const Name& name);
   template <typename Predicate>
   void DropIf(Predicate predicate);
@@ -79,6 +86,7 @@ class Inbox {
   const uint32_t chunks_;
   const std::function<void(engine::ClusterId, uint64_t)> drop_;
   std::map<Name, std::vector<Place>> held_;
+  std::map<engine::ClusterId, uint64_t> bytes_;
 };
 
 }  // namespace causeway::exchange

@@ -108,23 +108,15 @@ void Run::OnTransportStarted() {
 
 // After forgetting: everything anew, as a process that has just started.
 void Run::Reset() {
-  checkpoints_.Detach();
+  DropData();
   engine_.reset();
   events_.clear();
-  exchange_.reset();
-  reserve_.reset();
-  endpoint_.reset();
-  outer_.reset();
-  schema_.reset();
-  layout_.reset();
-  adopted_.clear();
   fatal_.reset();
   refused_.reset();
   failure_.clear();
   details_.clear();
   fetches_.clear();
   planning_.Reset();
-  network_.SetWindow(0);
   around_.loop->Cancel(refusal_timer_);
   around_.loop->Cancel(fatal_timer_);
   around_.loop->Cancel(persist_timer_);  // it would write the forgotten record again
@@ -221,7 +213,7 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
   Deliver(record.fragment);
   MaybeReady();
   checkpoints_.OnChange(record.fragment);
-  planning_.OnCommitted(record.state.round, exchange_s);
+  planning_.OnCommitted(record, exchange_s);
   TellLeader();
 }
 

@@ -132,6 +132,7 @@ class Run final : private exchange::ExchangeListener {
   // ---- joining
   absl::StatusOr<std::shared_ptr<const endpoint::DeviceSnapshots>> Map(
       const trainers::ShareRequest& request, const loop::Descriptor& memory);
+  void DropData();
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
   void StartFetches();
   void Fetch(const engine::FetchState& action);

@@ -115,6 +115,20 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
                      endpoint_->values_descriptor());
 }
 
+// Until there is another schema, peers may send nothing.
+void Run::DropData() {
+  if (exchange_) network_.SetWindow(0);
+  checkpoints_.Detach();
+  if (trainer_) trainer_->device.reset();  // it was mapped for that schema's layout
+  exchange_.reset();
+  reserve_.reset();
+  endpoint_.reset();
+  outer_.reset();
+  schema_.reset();
+  layout_.reset();
+  adopted_.clear();
+}
+
 // What depends on the schema. After an error the run has no data until the next trainer joins.
 absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   absl::StatusOr<schema::Layout> layout =
@@ -126,17 +140,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   absl::StatusOr<std::shared_ptr<memory::Account>> account =
       around_.budget->Open(absl::StrCat("run ", name()));
   if (!account.ok()) return account.status();
-  // A former schema's memory goes first; until there is another, peers may send nothing.
-  if (exchange_) network_.SetWindow(0);
-  checkpoints_.Detach();
-  if (trainer_) trainer_->device.reset();  // it was mapped for that schema's layout
-  exchange_.reset();
-  reserve_.reset();
-  endpoint_.reset();
-  outer_.reset();
-  schema_.reset();
-  layout_.reset();
-  adopted_.clear();
+  DropData();  // a former schema's memory goes first
 
   endpoint::Options options;
   options.run = name();
@@ -187,6 +191,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   context.reserve = reserve_.get();
   context.port = &network_;
   context.listener = this;
+  context.window_bytes = WindowBytes();
   exchange_ = std::make_unique<exchange::Exchange>(context);
   if (engine_) {
     const std::optional<engine::Record> record = engine_->Snapshot().record;

@@ -12,6 +12,9 @@ namespace causeway::run {
 namespace {
 
 constexpr int64_t kTellAnywayUs = 2'000'000;
+// Rounds that a member may have committed before its leader. What says more is of rounds that were
+// rolled back, or no member's.
+constexpr engine::RoundNumber kReportsAheadMax = 2;
 // The middle one of so many counts: evaluating or saving now and then does not look like training.
 constexpr size_t kPacesKept = 5;
 
@@ -76,6 +79,7 @@ void RunPlanning::Reset() {
   planner_ = std::make_unique<planning::Planner>(RulesOf(config_, roster_), configured_);
   computing_.clear();
   exchange_seconds_ = 0;
+  ran_.reset();
   round_ = 0;
   told_ = true;
   reports_.clear();
@@ -93,7 +97,7 @@ bool RunPlanning::OnPlanKnown(const engine::PlanKnown& known) {
   if (known.told_by || plan.id < newest_id_) return false;
   newest_id_ = plan.id;
   newest_from_ = plan.from_round;
-  planner_->SetCurrent(*decoded, plan.from_round);
+  planner_->SetCurrent(*decoded, std::min(plan.from_round, round_ + 1));
   return true;
 }
 
@@ -106,11 +110,31 @@ void RunPlanning::OnApplied(uint32_t rank, uint32_t computing_us) {
   if (paces.size() > kPacesKept) paces.pop_front();
 }
 
-void RunPlanning::OnCommitted(engine::RoundNumber round, double exchange_seconds) {
-  if (round <= round_) return;  // another fragment was first
-  round_ = round;
+void RunPlanning::OnCommitted(const engine::CommitRecord& record, double exchange_seconds) {
+  if (record.state.round <= round_) return;  // another fragment was first
+  round_ = record.state.round;
   exchange_seconds_ = exchange_seconds;
+  ran_ = PlanOf(record);
   told_ = false;
+}
+
+std::optional<planning::Plan> RunPlanning::PlanOf(const engine::CommitRecord& record) const {
+  if (record.contributors.empty()) return std::nullopt;
+  const engine::PlanId id = record.contributors.front().plan;
+  const bool one = std::all_of(record.contributors.begin(), record.contributors.end(),
+                               [id](const engine::Contributor& c) { return c.plan == id; });
+  const planning::Plan* plan = one ? book_.Find(id) : nullptr;
+  return plan == nullptr ? std::nullopt : std::optional(*plan);
+}
+
+void RunPlanning::OnRolledBack(engine::RoundNumber round) {
+  if (round >= round_) return;
+  round_ = round;
+  ran_.reset();
+  exchange_seconds_ = 0;
+  told_ = false;
+  reports_.clear();
+  planner_->RollBack(round);
 }
 
 planning::MemberReport RunPlanning::Measure(const std::vector<transport::PeerRates>& rates) const {
@@ -143,6 +167,7 @@ void RunPlanning::Reported(int64_t now_us) {
 // ---------------------------------------------------------------- leading
 
 void RunPlanning::TakeReport(engine::ClusterId from, planning::MemberReport report) {
+  if (report.round - round_ > kReportsAheadMax) return;
   reports_[from] = std::move(report);
 }
 
@@ -161,6 +186,7 @@ std::optional<engine::ProposePlan> RunPlanning::Propose(const engine::ClusterSet
   situation.round = round_;
   situation.members = members;
   situation.elements = elements;
+  situation.plan = ran_;
   situation.reports = reports_;
   const std::optional<planning::Plan> plan = planner_->Consider(situation);
   if (!plan) return std::nullopt;

@@ -16,8 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
+#include "daemon/engine/action.h"
 #include "daemon/engine/event.h"
 #include "daemon/engine/message.h"
+#include "daemon/engine/record.h"
 #include "daemon/planning/measurements.h"
 #include "daemon/planning/plan.h"
 #include "daemon/planning/planner.h"
@@ -43,7 +45,6 @@ class RunPlanning {
   bool OnPlanKnown(const engine::PlanKnown& known);
   // The newest one known; the configured one at first.
   const planning::Plan& newest() const { return *book_.Find(newest_id_); }
-  engine::PlanId newest_id() const { return newest_id_; }
   engine::RoundNumber newest_from() const { return newest_from_; }
   // What the planner saw last, where this cluster leads.
   const std::string& view() const { return planner_->view(); }
@@ -55,7 +56,9 @@ class RunPlanning {
   void OnTrainerGone() { computing_.clear(); }
   // A round of some fragment was committed, so long after this cluster's submission; 0: it had none
   // in it.
-  void OnCommitted(engine::RoundNumber round, double exchange_seconds);
+  void OnCommitted(const engine::CommitRecord& record, double exchange_seconds);
+  // Rounds after this one have not been: what was measured in them counts no more.
+  void OnRolledBack(engine::RoundNumber round);
   planning::MemberReport Measure(const std::vector<transport::PeerRates>& rates) const;
   // Something is new since the last report (or nothing was told for a while) and there is somebody
   // to choose for.
@@ -71,6 +74,7 @@ class RunPlanning {
   void Reset();
 
  private:
+  std::optional<planning::Plan> PlanOf(const engine::CommitRecord& record) const;
   bool EverybodyTold(const engine::ClusterSet& members) const;
 
   const config::Run& config_;
@@ -84,8 +88,9 @@ class RunPlanning {
 
   // Seconds from one result to the next, by rank; the newest few.
   std::map<uint32_t, std::deque<double>> computing_;
-  engine::RoundNumber round_ = 0;  // newest committed, of any fragment
-  double exchange_seconds_ = 0;    // its
+  engine::RoundNumber round_ = 0;      // newest committed, of any fragment
+  double exchange_seconds_ = 0;        // its
+  std::optional<planning::Plan> ran_;  // that all of its contributions named
   bool told_ = true;
   int64_t told_us_ = 0;
   std::map<engine::ClusterId, planning::MemberReport> reports_;

@@ -39,7 +39,7 @@ class Model {
     auto built = schema::Layout::Build(*schema, fragments);
     REQUIRE(built.ok());
     layout = std::make_shared<schema::Layout>(*std::move(built));
-    budget = memory::Budget::Create(uint64_t{1} << 30);
+    budget = memory::Budget::Create(memory::Budget::kUnlimited);
     account = *budget->Open("endpoint");
     endpoint::Options options;
     options.run = "demo";

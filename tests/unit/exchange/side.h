@@ -39,6 +39,7 @@ struct Setup {
   uint32_t fragments = 1;                            // of as many tensors, all of `elements`
   uint64_t pool_bytes = memory::Budget::kUnlimited;  // that are not reserved
   int64_t serve_patience_us = 30'000'000;
+  uint64_t window_bytes = 0;  // of credit; 0: no bound
 };
 
 class Side final : public exchange::ChunkPort, public exchange::ExchangeListener {
@@ -81,6 +82,7 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
     context.listener = this;
     context.served_ahead_max = 2;
     context.serve_patience_us = setup.serve_patience_us;
+    context.window_bytes = setup.window_bytes;
     exchange = std::make_unique<exchange::Exchange>(context);
     wire->sides.push_back(this);
   }

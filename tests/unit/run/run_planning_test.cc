@@ -30,10 +30,22 @@ std::vector<transport::PeerRates> Rates(double bytes_per_second) {
 
 const Roster kRoster({"paris", "tokyo"});
 
+engine::CommitRecord Committed(int64_t round, std::vector<engine::PlanId> plans = {0, 0}) {
+  engine::CommitRecord record;
+  record.state.round = round;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    engine::Contributor contributor;
+    contributor.cluster = static_cast<engine::ClusterId>(i);
+    contributor.plan = plans[i];
+    record.contributors.push_back(contributor);
+  }
+  return record;
+}
+
 // One round of both members, as paris sees it.
 std::optional<engine::ProposePlan> Round(RunPlanning* planning, int64_t round,
                                          double bytes_per_second) {
-  planning->OnCommitted(round, 0.3);
+  planning->OnCommitted(Committed(round), 0.3);
   planning->OnApplied(0, 1'000'000);
   planning::MemberReport mine = planning->Measure(Rates(bytes_per_second));
   planning::MemberReport theirs = mine;
@@ -75,10 +87,10 @@ TEST_CASE("a report is due after each round and now and then, where there is som
   RunPlanning planning(config, kRoster);
   planning.Reported(1'000'000);
   CHECK_FALSE(planning.ReportDue(1'500'000));
-  planning.OnCommitted(1, 0.1);
+  planning.OnCommitted(Committed(1), 0.1);
   CHECK(planning.ReportDue(1'500'000));
   planning.Reported(1'500'000);
-  planning.OnCommitted(1, 0.1);  // of another fragment
+  planning.OnCommitted(Committed(1), 0.1);  // of another fragment
   CHECK_FALSE(planning.ReportDue(1'600'000));
   CHECK(planning.ReportDue(60'000'000));
   config::Run fixed = Auto();
@@ -105,8 +117,38 @@ TEST_CASE("the leader proposes once all members have told, and members follow") 
   CHECK(tokyo.book().Find(0)->codec.ToString() == "int4:b64:ef");
   CHECK_FALSE(tokyo.OnPlanKnown({{5, 1, plan->body}, std::nullopt}));  // an older one, late
   tokyo.Reset();
-  CHECK(tokyo.newest_id() == 0);
+  CHECK(tokyo.newest().codec.ToString() == "int4:b64:ef");
   CHECK(tokyo.book().Find(7) == nullptr);
+}
+
+TEST_CASE("after a rollback rounds are reported and planned from there on") {
+  const config::Run config = Auto();
+  RunPlanning paris(config, kRoster);
+  std::optional<engine::ProposePlan> plan;
+  for (int64_t round = 1; round <= 40; ++round) Round(&paris, round, 5e6);
+  paris.Reported(0);
+  paris.OnRolledBack(20);
+  CHECK(paris.ReportDue(1));
+  CHECK_FALSE(paris.Propose(engine::ClusterSet{0, 1}, 10'000'000));  // nobody has told of these
+  // What tokyo said of the rounds that have not been comes late.
+  planning::MemberReport late = paris.Measure(Rates(5e6));
+  late.round = 40;
+  late.links = {{0, late.links.at(1)}};
+  paris.TakeReport(1, late);
+  for (int64_t round = 21; !plan && round < 30; ++round) plan = Round(&paris, round, 100e6);
+  REQUIRE(plan);
+  CHECK(plan->from_round <= 30);
+}
+
+TEST_CASE("a plan of rounds that are far away does not stop the planner") {
+  const config::Run config = Auto();
+  RunPlanning paris(config, kRoster);
+  planning::Plan same;
+  same.codec = *compression::CodecSpec::Parse("int4:b64:ef");
+  CHECK(paris.OnPlanKnown({{7, int64_t{1} << 40, EncodePlan(kRoster, same)}, std::nullopt}));
+  std::optional<engine::ProposePlan> plan;
+  for (int64_t round = 1; !plan && round < 20; ++round) plan = Round(&paris, round, 100e6);
+  CHECK(plan);
 }
 
 TEST_CASE("a plan outside of the configuration never reaches the engine") {
