@@ -2,7 +2,8 @@
 
 A round's time is from the first trainer's call to the last one's return; its wire bytes are all that the
 busiest cluster's WAN device transmits meanwhile. limit_seconds is wire bytes / rate + 2 RTT, of the slowest
-cluster; model_seconds what the best shares could reach with the codec's bytes (in a star). --codec takes several, measured
+cluster; model_seconds what the best shares could reach with the codec's bytes (in a star), of_model how much of that was
+reached, after --settle rounds in which plans may change. --codec takes several, measured
 one after the other on one link; peers in the same run: Gloo's ring all-reduce of fp32 in segments of 16 MB,
 and plain TCP connections that move the bytes of the codec before them both ways.
 """
@@ -39,10 +40,11 @@ def measure(link, workers):
             len({a["sha256"] for a in answers}) == 1)
 
 
-def rounds_of(link, workers, count):
+def rounds_of(link, workers, count, settle=1):
     for worker in workers:
         worker.answer()  # its tensor is ready
-    measure(link, workers)  # the warm-up: joins, lanes, windows
+    for _ in range(settle):  # joins, lanes, windows; plans
+        measure(link, workers)
     measured = [measure(link, workers) for _ in range(count)]
     for worker in workers:
         worker.end()
@@ -63,7 +65,8 @@ def causeway(options, link, built, codec):
                                "--socket", gateways[cluster].trainer_socket, "--elements",
                                str(options.elements), "--seed", str(seed)], built.trainer_environment())
                        for seed, cluster in enumerate(clusters)]
-            return rounds_of(link, workers, options.rounds)
+            measured = rounds_of(link, workers, options.rounds, options.settle)
+            return measured, plan_of(gateways)
         except programs.Failure as failure:
             logs = "\n".join(f"{g.cluster}:\n{programs.tail(g.log)}" for g in gateways.values())
             raise programs.Failure(f"{failure}\n{logs}") from failure
@@ -72,6 +75,14 @@ def causeway(options, link, built, codec):
                 gateway.process.terminate()
             for gateway in gateways.values():
                 gateway.process.wait(timeout=30)
+
+
+def plan_of(gateways):
+    """The plan in force, in words."""
+    status = next(iter(gateways.values())).status_now()
+    plan = next(run["plan"] for run in status["runs"] if run["name"] == RUN)
+    shares = ", ".join(f"{cluster} {share:.0%}" for cluster, share in sorted(plan.get("shares", {}).items()))
+    return f"{plan['route']} {shares}".strip()
 
 
 def gloo(options, link, built):
@@ -105,7 +116,7 @@ def best_seconds(payload, rates, rtt_s):
     return min(direct, high * payload * 8 + 1.5 * rtt_s)
 
 
-def row(options, rates, system, codec, measured, payload):
+def row(options, rates, system, codec, measured, payload, plan=""):
     seconds = statistics.median(m[0] for m in measured)
     wire = {site: statistics.median(m[1][site] for m in measured) for site in measured[0][1]}
     rtt_s = wan_link.duration_ms(options.rtt) / 1e3
@@ -115,14 +126,17 @@ def row(options, rates, system, codec, measured, payload):
     made = {"system": system, "codec": codec, "clusters": options.clusters, "elements": options.elements,
             "rate_mbit": [rates[site] / 1e6 for site in wire] if len(set(rates.values())) > 1
             else rates[next(iter(wire))] / 1e6,
-            "loss_percent": float(options.loss.rstrip("%")), "route": options.route if system == "causeway" else "",
-            "seconds": seconds, "limit_seconds": limit,
+            "loss_percent": float(options.loss.rstrip("%")), "plan": plan, "seconds": seconds, "limit_seconds": limit,
             "model_seconds": 0 if unlimited or lines > 1 else best_seconds(payload, list(rates.values()), rtt_s),
             "wire_bytes_per_cluster": round(max(wire.values())), "identical": all(m[2] for m in measured)}
+    if made["model_seconds"]:
+        made["of_model"] = made["model_seconds"] / seconds
     print(f"{system:9} {codec:8} {seconds:7.3f} s = {seconds / limit:5.2f} x limit {limit:.3f} s, "
           f"{made['wire_bytes_per_cluster'] / 1e6:8.2f} MB sent by a cluster, "
           f"{'identical' if made['identical'] else 'DIFFERENT'}; rounds "
-          f"{', '.join(f'{m[0]:.3f}' for m in measured)} s", flush=True)
+          f"{', '.join(f'{m[0]:.3f}' for m in measured)} s"
+          + (f"; {made['of_model']:.2f} of the model's {made['model_seconds']:.3f} s" if "of_model" in made else "")
+          + (f"; {plan}" if plan else ""), flush=True)
     return made
 
 
@@ -135,16 +149,17 @@ def run_all(options, built):
                           topology=options.topology) as link:
         if len(texts) > 1:
             for i, site in enumerate(sites):
+                rate = texts[i % len(texts)]
                 for pipe in (f"{site}>core", f"core>{site}"):
-                    link.set(pipe, rate=texts[i % len(texts)])
+                    link.set(pipe, rate=rate, queue=link.queue_bytes(rate))
         for codec in options.codec.split(","):
-            measured = causeway(options, link, built, codec)
+            measured, plan = causeway(options, link, built, codec)
             sent = statistics.median(sum(m[1].values()) for m in measured)
             # Directly a round moves n (n-1) payloads, by owner 2 (n-1).
             each = sent / options.clusters / (options.clusters - 1)
-            by_owner = options.clusters > 2 and options.route != "direct"
+            by_owner = plan.startswith("owner")
             payload = sent / 2 / (options.clusters - 1) if by_owner else each
-            rows.append(row(options, rates, "causeway", codec, measured, payload))
+            rows.append(row(options, rates, "causeway", codec, measured, payload, plan))
             if "tcp" in options.peers:
                 rows.append(row(options, rates, "tcp", codec, tcp(options, link, built, round(each)), payload))
         if "gloo" in options.peers:
@@ -164,13 +179,17 @@ def parse(arguments):
     parser.add_argument("--loss", default="0")
     parser.add_argument("--topology", choices=("mesh", "star"), help="default: a star from three clusters on")
     parser.add_argument("--lanes", default="auto")
-    parser.add_argument("--rounds", type=int, default=5, help="after one warm-up (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="that are measured (default 5)")
+    parser.add_argument("--settle", type=int, metavar="ROUNDS",
+                        help="before those (default 1; 4 from three clusters on, 24 where their rates differ)")
     parser.add_argument("--peers", default="gloo,tcp", help="of gloo, tcp; or none")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     options.peers = [] if options.peers == "none" else options.peers.split(",")
     if options.clusters < 2 or options.elements < 1 or options.rounds < 1 or set(options.peers) - set(PEERS):
         parser.error("at least two clusters, one element, one round; peers are gloo and tcp")
+    if options.settle is None:
+        options.settle = 1 if options.clusters == 2 or options.route == "direct" else 24 if "," in options.rate else 4
     if "," in options.rate or options.topology is None:
         options.topology = "star" if options.clusters > 2 or "," in options.rate else "mesh"
     return options

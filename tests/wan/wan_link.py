@@ -86,8 +86,8 @@ class WanLink:
         """`host_settings`: further sysctls of the sites' hosts, or others than HOST_SETTINGS."""
         self.sites = list(sites)
         self.rate, self.rtt_ms = rate, duration_ms(rtt)
-        if queue is None:  # two bandwidth-delay products, as a well-kept router has
-            queue = max(2 * int(rate_bits(rate) / 8 * self.rtt_ms / 1e3), 256 * 1024)
+        if queue is None:
+            queue = self.queue_bytes(rate)
         hops = 2 if topology == "star" else 1
         self._settings = (f"* rate={rate} delay={self.rtt_ms / 2 / hops:.6f}ms jitter={jitter} "
                           f"loss={loss} queue={queue}")
@@ -99,6 +99,10 @@ class WanLink:
         self._emulator = None
         self._directory = None
         self._control = None
+
+    def queue_bytes(self, rate):
+        """Two bandwidth-delay products, as a well-kept router has."""
+        return max(2 * int(rate_bits(rate) / 8 * self.rtt_ms / 1e3), 256 * 1024)
 
     def namespace(self, site):
         return f"{self._name}-{site}"
