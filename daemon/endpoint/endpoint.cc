@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/low_rank.h"
 #include "compression/vector.h"
 #include "daemon/endpoint/fragment_state.h"
 #include "daemon/endpoint/memory_needed.h"
@@ -48,6 +49,9 @@ LocalEndpoint::LocalEndpoint(std::shared_ptr<const schema::Schema> schema,
     fragments_.push_back(std::make_unique<FragmentState>(record.chunks));
     fragments_.back()->codec = options_.codec;
   }
+  if (options_.codec.kind == compression::CodecKind::kLowRank) {
+    matrices_ = Matrices(*schema_, *layout_, options_.codec.rank);
+  }
 }
 
 LocalEndpoint::~LocalEndpoint() = default;
@@ -78,15 +82,18 @@ absl::Status LocalEndpoint::MapMemory(const std::shared_ptr<memory::Account>& ac
   if (!values.ok()) return Named(values.status(), name + "values");
   values_ = *std::move(values);
   for (const MemoryPart& part :
-       MemoryNeeded(*layout_, options_.codec, options_.encoders_max, options_.outer)) {
+       MemoryNeeded(*layout_, matrices_, options_.codec, options_.encoders_max, options_.outer)) {
     const bool residual = std::strcmp(part.name, "residual") == 0;
-    if (!residual && std::strcmp(part.name, "scratch") != 0) continue;
+    const bool warm = std::strcmp(part.name, "factors") == 0;
+    if (!residual && !warm && std::strcmp(part.name, "scratch") != 0) continue;
     // The residual and its pending twin lie in one block.
     absl::StatusOr<PrivateMemory> block =
         PrivateMemory::Create(account, name + part.name, residual ? 2 * part.bytes : part.bytes);
     if (!block.ok()) return block.status();
     if (residual) {
       residuals_ = *std::move(block);
+    } else if (warm) {
+      warm_ = *std::move(block);
     } else {
       scratch_ = std::make_unique<ScratchSet>(*std::move(block), options_.encoders_max);
     }
@@ -172,8 +179,22 @@ bool LocalEndpoint::Encoded(uint32_t fragment) const {
 }
 
 size_t LocalEndpoint::EncodedSizeMax(uint32_t fragment, uint32_t chunk) const {
-  return compression::EncodedSizeMax(fragments_.at(fragment)->codec,
-                                     layout_->ChunkElements(fragment, chunk));
+  const compression::CodecSpec& codec = fragments_.at(fragment)->codec;
+  if (SendsFactors(codec)) {
+    return compression::LowRankSize(codec.rank, matrices_.chunk(fragment, chunk).pieces);
+  }
+  return compression::EncodedSizeMax(codec, layout_->ChunkElements(fragment, chunk));
+}
+
+// By the run's matrices.
+bool LocalEndpoint::SendsFactors(const compression::CodecSpec& codec) const {
+  return codec.kind == compression::CodecKind::kLowRank && codec.rank == matrices_.rank();
+}
+
+std::vector<compression::MatrixPiece> LocalEndpoint::PiecesOf(uint32_t fragment,
+                                                              uint32_t chunk) const {
+  if (matrices_.empty()) return {};
+  return matrices_.chunk(fragment, chunk).pieces;
 }
 
 const float* LocalEndpoint::Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
@@ -255,6 +276,15 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
       input.residual_in = Residual(fragment, state.committed_half, first);
     }
     input.residual_out = Residual(fragment, 1 - state.committed_half, first);
+  }
+  if (SendsFactors(state.codec)) {
+    // Kept whatever becomes of the contribution: it is where a search begins, no part of what is
+    // sent.
+    const Matrices::Chunk& matrices = matrices_.chunk(fragment, chunk);
+    input.pieces = matrices.pieces;
+    if (warm_.size() != 0) {
+      input.warm = reinterpret_cast<uint16_t*>(warm_.data()) + matrices.warm_first;
+    }
   }
   if (state.device != nullptr) return EncodeFromDevice(fragment, chunk, input, out);
   compression::EncodeStats stats;

@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "compression/codec.h"
 #include "daemon/endpoint/device_snapshots.h"
+#include "daemon/endpoint/matrices.h"
 #include "daemon/endpoint/private_memory.h"
 #include "daemon/endpoint/scratch.h"
 #include "daemon/gpu/gpu_codec.h"
@@ -121,6 +122,8 @@ class LocalEndpoint {
   void AddToResidual(uint32_t fragment, uint32_t chunk, absl::Span<const uint16_t> extra,
                      double scale);
   bool KeepsResidual() const { return options_.codec.error_feedback; }
+  // Workers. The matrices in a chunk, where the configured codec sends factors; none otherwise.
+  std::vector<compression::MatrixPiece> PiecesOf(uint32_t fragment, uint32_t chunk) const;
 
   // Every chunk was encoded and the contribution counted: the pending residual becomes the
   // committed one (with weight 0 nothing of it counted, and the residual stays).
@@ -186,6 +189,7 @@ class LocalEndpoint {
   // `scratch`.
   const float* Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
                     float* scratch) const;
+  bool SendsFactors(const compression::CodecSpec& codec) const;
   // `input` but for the base; returns the chunk's bytes.
   size_t EncodeOnCpu(uint32_t fragment, uint64_t first, compression::EncodeInput input,
                      absl::Span<uint8_t> out, compression::EncodeStats* stats);
@@ -204,6 +208,8 @@ class LocalEndpoint {
   memory::SharedMemory values_;
   PrivateMemory
       residuals_;  // two halves, each a bf16 for every element; empty without error feedback
+  Matrices matrices_;   // empty unless the configured codec sends factors
+  PrivateMemory warm_;  // bf16: what each chunk's next factors begin with
   std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
   std::vector<std::unique_ptr<FragmentState>> fragments_;
   loop::Confined confined_;

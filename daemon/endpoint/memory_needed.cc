@@ -18,6 +18,12 @@ void AddResiduals(std::vector<MemoryPart>& parts, const compression::CodecSpec& 
       {"pending residual", "what the open round's encoding lost (bf16)", kResidualBytes, bytes});
 }
 
+// Of a model that is one square matrix a chunk, or of these matrices.
+void AddFactors(std::vector<MemoryPart>& parts, double per_element, uint64_t bytes) {
+  if (bytes == 0) return;
+  parts.push_back({"factors", "what the next factors begin with (bf16)", per_element, bytes});
+}
+
 void AddScratch(std::vector<MemoryPart>& parts, uint32_t encoders_max) {
   parts.push_back({"scratch", "bases cast to the trainer's 16-bit type, one chunk an encoder", 0,
                    encoders_max * ScratchSet::kBufferBytes});
@@ -34,11 +40,17 @@ std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
   parts.push_back({"snapshot", "the trainers' tensors as submitted",
                    static_cast<double>(dtype_bytes), elements * dtype_bytes});
   AddResiduals(parts, codec, elements);
+  if (codec.kind == compression::CodecKind::kLowRank) {
+    // Half of the factors is Q.
+    const double per_element = compression::BitsPerElement(codec) / 8 / 2;
+    AddFactors(parts, per_element,
+               static_cast<uint64_t>(per_element * static_cast<double>(elements)));
+  }
   if (dtype != local::DType::kFp32) AddScratch(parts, encoders_max);
   return parts;
 }
 
-std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout,
+std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
                                      const compression::CodecSpec& codec, uint32_t encoders_max,
                                      bool outer) {
   const auto elements = static_cast<double>(layout.elements());
@@ -49,6 +61,8 @@ std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout,
                    static_cast<double>(layout.snapshot_bytes()) / elements,
                    layout.snapshot_bytes()});
   AddResiduals(parts, codec, layout.elements());
+  const uint64_t factors = matrices.warm_elements() * sizeof(uint16_t);
+  AddFactors(parts, static_cast<double>(factors) / elements, factors);
   bool cast = false;
   for (const local::FragmentRecord& fragment : layout.fragments()) {
     cast = cast || fragment.dtype != static_cast<uint8_t>(local::DType::kFp32);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compression/codec.h"
+#include "daemon/endpoint/matrices.h"
 #include "daemon/schema/layout.h"
 
 namespace causeway::endpoint {
@@ -14,7 +15,8 @@ namespace causeway::endpoint {
 // One named part. Alignment adds to `bytes` at most kTensorAlignElements a tensor and a page an
 // area.
 struct MemoryPart {
-  const char* name;          // "values", "snapshot", "residual", "pending residual", "scratch"
+  const char* name;          // "values", "snapshot", "residual", "pending residual",
+                             // "factors", "scratch"
   const char* what;          // for a person: what it holds
   double bytes_per_element;  // 0 for what does not grow with the model
   uint64_t bytes;
@@ -25,7 +27,7 @@ std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
                                      const compression::CodecSpec& codec, uint32_t encoders_max);
 
 // Exactly what LocalEndpoint::Create reserves.
-std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout,
+std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
                                      const compression::CodecSpec& codec, uint32_t encoders_max,
                                      bool outer);
 

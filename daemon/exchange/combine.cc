@@ -56,6 +56,7 @@ void EncodeResult(EntropyPool* entropy, ResultEncoding encoding, ReducedChunk* o
   input.snapshot = mean.data();
   input.n = static_cast<uint32_t>(mean.size());
   input.seed = encoding.seed;
+  input.pieces = encoding.pieces;
   input.residual_in = encoding.residual_in.data();
   input.residual_out = encoding.residual_out.data();
   auto* bytes = reinterpret_cast<uint8_t*>(encoding.bytes.data());

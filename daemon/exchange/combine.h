@@ -51,6 +51,7 @@ struct BadPart {
 struct ResultEncoding {
   compression::CodecSpec codec;
   uint32_t seed = 0;
+  std::vector<compression::MatrixPiece> pieces;  // of a codec that sends factors
   memory::SharedBuffer residual_in;  // null: zero
   memory::Buffer bytes;              // EncodedSizeMax
   memory::Buffer packed;             // as much, where the codec has the lossless stage

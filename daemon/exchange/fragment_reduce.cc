@@ -210,6 +210,9 @@ bool FragmentExchange::Provide(uint32_t index, Job* job) {
   ResultEncoding& encoding = job->encoding.emplace();
   encoding.codec = reduction_->plan().result_codec;
   encoding.seed = ResultSeed(reduction_->order().round, context_.self, index);
+  if (encoding.codec.kind == compression::CodecKind::kLowRank) {
+    encoding.pieces = context_.endpoint->PiecesOf(fragment_, index);
+  }
   encoding.residual_in = residual_.chunk(index);
   const size_t size = compression::EncodedSizeMax(encoding.codec, elements);
   return allocate(size, &encoding.bytes) &&

@@ -10,13 +10,18 @@ using testing::Codec;
 using testing::Model;
 using testing::Record;
 
+Matrices MatricesOf(const Model& model, const std::string& codec) {
+  if (Codec(codec).kind != compression::CodecKind::kLowRank) return {};
+  return {*model.schema, *model.layout, Codec(codec).rank};
+}
+
 TEST_CASE("creation reserves exactly what the formula says") {
-  const std::string codec = GENERATE("fp32", "int4:ef");
+  const std::string codec = GENERATE("fp32", "int4:ef", "lowrank:ef");
   const bool outer = GENERATE(true, false);
-  Model model({Record("a", {100'000}), Record("h", {70'001}, local::DType::kBf16),
+  Model model({Record("a", {100'000}), Record("m", {500, 300}), Record("h", {70'001}, local::DType::kBf16),
                Record("mean", {3}, local::DType::kFp32, local::Group::kBuffer)},
               codec, outer, 2);
-  const auto parts = MemoryNeeded(*model.layout, Codec(codec), 2, outer);
+  const auto parts = MemoryNeeded(*model.layout, MatricesOf(model, codec), Codec(codec), 2, outer);
   CHECK(model.account->usage().used_bytes == TotalBytes(parts));
   model.endpoint.reset();
   CHECK(model.account->usage().used_bytes == 0);
@@ -36,6 +41,7 @@ TEST_CASE("bytes per parameter") {
   CHECK(total(local::DType::kFp32, "fp32") == 12);
   CHECK(total(local::DType::kFp32, "int4:ef") == 16);
   CHECK(total(local::DType::kBf16, "int4:ef") == 14);
+  CHECK(total(local::DType::kFp32, "lowrank:r4:ef") == Approx(16 + 4 * 512 * 2 / 262144.0));
 }
 
 TEST_CASE("a budget that is too small refuses, names the part and leaves nothing reserved") {
