@@ -1,8 +1,9 @@
 // Speed of every codec in GB/s of fp32 input, beside memcpy and a read-only sum of the same run.
 // Operations: encode; feedback (value plus residual in, residual out); delta_feedback (base -
 // snapshot plus residual); decode; accumulate; check (what a receiver does first); pack and unpack
-// (zstd, per fp32 byte). The bound of DRAM moves with the machine, so the figure to read is the
-// ratio to memcpy.
+// (zstd, per fp32 byte). The bound of DRAM moves with the machine, so the figures to read are the
+// ratio to memcpy and moved_gb_per_s: bytes that an operation must read and write, each once,
+// beside memcpy's two for each byte.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -78,17 +79,18 @@ class Runner {
 
   void Codec(const CodecSpec& spec) {
     spec_ = spec;
+    coded_ = compression::BitsPerElement(spec) / 8;
     const size_t stride = compression::EncodedSizeMax(spec, kChunkElements);
     Encode("encode", stride, false, false);
     Encode("feedback", stride, true, false);
     Encode("delta_feedback", stride, true, true);
     Encode("encode", stride, false, false, false);  // bytes that the readers below expect
-    Measure("check",
+    Measure("check", coded_,
             [&](size_t c, int) { Require(CheckChunk(spec_, kChunkElements, Chunk(c, stride))); });
-    Measure("decode", [&](size_t c, int) {
+    Measure("decode", coded_ + 4, [&](size_t c, int) {
       DecodeChunkWith(kernels_, Chunk(c, stride), b_.other.floats() + c * kChunkElements);
     });
-    Measure("accumulate", [&](size_t c, int) {
+    Measure("accumulate", coded_ + 8, [&](size_t c, int) {
       DecodeAccumulateWith(kernels_, Chunk(c, stride), 0.5f,
                            b_.other.floats() + c * kChunkElements);
     });
@@ -120,7 +122,7 @@ class Runner {
   }
 
   template <typename Work>
-  void Measure(const char* operation, Work work) {
+  void Measure(const char* operation, double moved_per_element, Work work) {
     double rate = GbPerSecond(BestSeconds(threads_, repeats_, Split(b_, threads_, work)));
     rows_->Begin();
     rows_->Add("codec", spec_.ToString());
@@ -130,9 +132,13 @@ class Runner {
     rows_->Add("gb_per_s", rate);
     rows_->Add("memcpy_gb_per_s", memcpy_);
     rows_->Add("read_gb_per_s", read_);
-    std::fprintf(stderr, "%-12s %-15s %-7s %d thread(s) %6.2f GB/s  %5.2f x memcpy  %5.2f x read\n",
+    const double moved = rate * moved_per_element / 4;
+    rows_->Add("moved_gb_per_s", moved);
+    std::fprintf(stderr,
+                 "%-12s %-15s %-7s %d thread(s) %6.2f GB/s  %5.2f x memcpy  %5.2f x read  moved "
+                 "%6.2f GB/s  %5.2f x memcpy's\n",
                  spec_.ToString().c_str(), operation, kernels_.name, threads_, rate, rate / memcpy_,
-                 rate / read_);
+                 rate / read_, moved, moved / (2 * memcpy_));
   }
 
   void Encode(const char* operation, size_t stride, bool feedback, bool delta,
@@ -149,7 +155,8 @@ class Runner {
                       absl::MakeSpan(b_.packed.bytes() + c * stride, stride), &stats);
     };
     if (measured) {
-      Measure(operation, work);
+      const double sources = delta ? 8 : 4;
+      Measure(operation, sources + coded_ + (feedback ? 4 : 0), work);
     } else {
       Split(b_, 1, work)(0);
     }
@@ -161,6 +168,7 @@ class Runner {
   int repeats_;
   JsonRows* rows_;
   CodecSpec spec_;
+  double coded_ = 0;  // bytes of an element
   double memcpy_ = 0;
   double read_ = 0;
 };

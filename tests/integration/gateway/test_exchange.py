@@ -61,6 +61,18 @@ class Exchange(unittest.TestCase):
             self.assertNotEqual(looks[0]["sha256"], looks[1]["sha256"])  # local work is carried
             self.end_equal(trainers)
 
+    def test_low_rank(self):
+        with Pair(codec="{kind: lowrank:r4, error_feedback: true}") as pair:
+            shapes = {"a.weight": (300, 200), "a.bias": (300,), "b.weight": (700, 400)}
+            trainers = join_both(pair, seeds=(7, 7), shapes=shapes)
+            looks = both(trainers, "steps", count=15)
+            self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])
+            self.assertEqual(looks[0]["rounds"], 3)
+            run = pair.paris.run()
+            # (500 + 1100) x 4 factors of 2 bytes and a few values a round, of 340,000 values.
+            self.assertLess(run["wire_bytes_sent"], 3 * run["elements"] / 8)
+            self.end_equal(trainers)
+
     def test_bf16_model(self):
         with Pair(codec=INT4_EF) as pair:
             trainers = join_both(pair, dtype="bfloat16")
