@@ -75,14 +75,11 @@ class Loop::State {
     return closed_ || inbox_.size() < kPostedMax;
   }
 
-  bool Enqueue(Function function, bool wait) {
+  bool Enqueue(Function function) {
     const bool inside = running_thread_.load() == std::this_thread::get_id();
     {
       absl::MutexLock lock(&mutex_);
-      if (!inside && !HasRoom()) {
-        if (!wait) return false;
-        mutex_.Await(absl::Condition(this, &State::HasRoom));
-      }
+      if (!inside) mutex_.Await(absl::Condition(this, &State::HasRoom));
       if (closed_) return false;
       inbox_.push_back(std::move(function));
       if (inbox_.size() != 1) return true;  // whoever made it non-empty has woken the loop
@@ -201,8 +198,7 @@ void Loop::Stop() {
   state_->Wake();
 }
 
-bool Loop::Post(Function function) { return state_->Enqueue(std::move(function), true); }
-bool Loop::TryPost(Function function) { return state_->Enqueue(std::move(function), false); }
+bool Loop::Post(Function function) { return state_->Enqueue(std::move(function)); }
 
 void Loop::Close() {
   absl::MutexLock lock(&state_->mutex_);

@@ -47,9 +47,6 @@ class Loop {
   // loop must not wait for a thread that posts. False, and `function` is dropped, only after Close.
   bool Post(Function function);
 
-  // Any thread: as Post, but false at once when the inbox is full.
-  bool TryPost(Function function);
-
   // Any thread: from now on Post refuses, and whoever waits in Post returns. For shutting down.
   void Close();
 

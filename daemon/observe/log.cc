@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cinttypes>
@@ -74,7 +73,6 @@ class QueuedStandardError {
 
 struct Logger::State {
   LogOptions options;
-  std::atomic<Level> level;
   std::unique_ptr<QueuedStandardError> queue;
   mutable absl::Mutex mutex;
   RateLimiter limiter ABSL_GUARDED_BY(mutex){kLogBurst, kLogLinesPerSecond};
@@ -96,7 +94,6 @@ Logger::Logger(LogOptions options) : state_(std::make_unique<State>()) {
   if (!options.unix_time_ms) options.unix_time_ms = NowMs<std::chrono::system_clock>;
   if (!options.monotonic_ms) options.monotonic_ms = NowMs<std::chrono::steady_clock>;
   if (!options.sink) state_->queue = std::make_unique<QueuedStandardError>();
-  state_->level = options.level;
   state_->options = std::move(options);
 }
 
@@ -124,10 +121,8 @@ void Logger::Log(Level level, std::string_view event, absl::Span<const Field> fi
 }
 
 bool Logger::Enabled(Level level) const {
-  return level >= state_->level.load(std::memory_order_relaxed);
+  return level >= state_->options.level;
 }
-
-void Logger::SetLevel(Level level) { state_->level.store(level, std::memory_order_relaxed); }
 
 uint64_t Logger::lines_dropped() const {
   return state_->queue == nullptr ? 0 : state_->queue->lines_dropped();

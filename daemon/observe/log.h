@@ -104,9 +104,8 @@ class Logger {
     Log(Level::kError, event, fields, text);
   }
 
-  // Costs an atomic load: guards work that only serves a line.
+  // Guards work that only serves a line.
   bool Enabled(Level level) const;
-  void SetLevel(Level level);
   // Lines lost so far because standard error did not keep up.
   uint64_t lines_dropped() const;
 

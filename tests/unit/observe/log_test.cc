@@ -30,15 +30,20 @@ struct Recorder {
 
 TEST_CASE("levels") {
   Recorder recorder;
-  Logger log(recorder.Options());
-  log.Debug(event::kPeerUp, {}, "hidden");
+  const auto at = [&](Level level) {
+    LogOptions options = recorder.Options();
+    options.level = level;
+    return options;
+  };
+  Logger usual(recorder.Options());
+  usual.Debug(event::kPeerUp, {}, "hidden");
   CHECK(recorder.lines.empty());
-  CHECK_FALSE(log.Enabled(Level::kDebug));
-  log.SetLevel(Level::kDebug);
-  log.Debug(event::kPeerUp, {}, "seen");
-  log.SetLevel(Level::kError);
-  log.Warning(event::kPeerDown, {}, "hidden");
-  log.Error(event::kPeerDown, {{"peer", "oslo"}}, "seen");
+  CHECK_FALSE(usual.Enabled(Level::kDebug));
+  Logger talkative(at(Level::kDebug));
+  talkative.Debug(event::kPeerUp, {}, "seen");
+  Logger terse(at(Level::kError));
+  terse.Warning(event::kPeerDown, {}, "hidden");
+  terse.Error(event::kPeerDown, {{"peer", "oslo"}}, "seen");
   REQUIRE(recorder.lines.size() == 2);
   CHECK(recorder.lines[1] ==
         "time=1970-01-01T00:00:00.000Z level=error event=peer.down peer=oslo text=seen");
