@@ -156,7 +156,6 @@ void Daemon::OnChunk(const std::string& peer, const transport::ChunkHeader& head
 
 void Daemon::OnChunkDone(const std::string& peer, const transport::ChunkHeader& header,
                          const absl::Status& status) {
-  if (status.ok()) return;
   OnLoop([this, peer, header, status] {
     Run* run = FindRun(header.run);
     if (run != nullptr) run->OnChunkDone(peer, header, status);

@@ -22,24 +22,27 @@ os.environ.setdefault("CAUSEWAY_COMMAND", _built.command)
 os.environ.setdefault("CAUSEWAY_LIBRARY", _built.library)
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])  # of the trainers' server
 
+import baseline
 import gateways
 import history
 
-DESCRIPTORS_MORE = 12           # links that are just being replaced
-RESIDENT_MORE = 96 * 1024 * 1024  # the pool's free buffers and the allocator's
-
 
 class WanGroup(gateways.Group):
-    """Group's arguments, and the link's: rate, rtt, and so on. `link` sets and cuts it."""
+    """Group's arguments, and the link's: rate, rtt, and so on. `link` sets and cuts it. `before_start` is called with
+    the group once its folders are there."""
 
-    def __init__(self, clusters, *, rate="100mbit", rtt="40ms", loss="0", jitter="0ms", **more):
+    def __init__(self, clusters, *, rate="100mbit", rtt="40ms", loss="0", jitter="0ms", before_start=None, **more):
         super().__init__(clusters, start=False, **more)
+        self._before_start = before_start
+        self._baseline = None
         self._link_arguments = {"rate": rate, "rtt": rtt, "loss": loss, "jitter": jitter}
 
     def __enter__(self):
         self.link = wan_link.WanLink(self.clusters, **self._link_arguments).__enter__()
         try:
             super().__enter__()
+            if self._before_start:
+                self._before_start(self)
             for gateway in self.gateways.values():
                 with open(gateway.configuration_path) as file:
                     text = file.read()
@@ -62,7 +65,8 @@ class WanGroup(gateways.Group):
         try:
             if kind is None:
                 history.check(self.gateways.values())
-                self.check_baseline()
+                if self._baseline:
+                    self._baseline.check(self.gateways, gateways.until)
         except AssertionError:
             kind, value, trace = sys.exc_info()
             super().__exit__(kind, value, trace)
@@ -72,27 +76,9 @@ class WanGroup(gateways.Group):
         finally:
             self.link.close()
 
-    # ---- descriptors and memory
-
     def take_baseline(self):
-        """What every gateway uses now, once rounds have run."""
-        self._baseline = {cluster: (gateway.process.pid, self._descriptors(gateway), gateway.resident_bytes())
-                          for cluster, gateway in self.gateways.items()}
-
-    @staticmethod
-    def _descriptors(gateway):
-        return len(os.listdir(f"/proc/{gateway.process.pid}/fd"))
-
-    def check_baseline(self):
-        for cluster, (pid, descriptors, resident) in getattr(self, "_baseline", {}).items():
-            gateway = self.gateways[cluster]
-            if gateway.process is None or gateway.process.pid != pid:
-                continue  # another process than then
-            gateways.until(lambda: self._descriptors(gateway) <= descriptors + DESCRIPTORS_MORE,
-                           f"{cluster} closes what it opened: it had {descriptors} descriptors, "
-                           f"now {self._descriptors(gateway)}", 20)
-            more = gateway.resident_bytes() - resident
-            assert more <= RESIDENT_MORE, f"{cluster} kept {more} bytes"
+        """What every gateway holds now, once rounds have run."""
+        self._baseline = baseline.Baseline(self.gateways)
 
     def until_members(self, clusters):
         """All of them are members, and linked with each other."""
@@ -115,10 +101,18 @@ class WanGroup(gateways.Group):
         gateways.until(reached, f"{fraction:.0%} of the bytes have moved")
         self.gateways[victim].kill()
 
-    def cut_lanes(self, cluster):
-        """Ends every TCP connection of the cluster's gateway, as a middlebox that forgot them would."""
+    def connections(self, cluster):
+        """The established TCP connections in the cluster's network, by their two ends."""
+        lines = self.link.run(cluster, ["ss", "-Htn", "state", "established"]).stdout.splitlines()
+        return {tuple(line.split()[2:4]) for line in lines}
+
+    def cut_connections(self, cluster):
+        """Ends every TCP connection of the cluster's gateway, as a middlebox that forgot them would. False: the
+        kernel cannot."""
+        before = self.connections(cluster)
         # ss says "Invalid argument" even where it succeeds: what counts is the effect.
         self.link.run(cluster, ["ss", "-K", "state", "established"])
+        return not before & self.connections(cluster)
 
     def down_for(self, cluster, seconds):
         self.link.down(cluster)

@@ -186,9 +186,13 @@ class Gateway:
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def status(self):
-        status = self.status_or_none()
-        assert status is not None, f"no status from {self.cluster}"
-        return status
+        """Asks again while the gateway lives: a starved one says that it is busy."""
+        def look():
+            status = self.status_or_none()
+            dead = status is None and (self.process is None or self.process.poll() is not None)
+            assert not dead, f"no status from {self.cluster}, which has ended"
+            return status
+        return until(look, f"{self.cluster} says its status")
 
     def run(self, name=RUN):
         """The run's part of the status."""
@@ -212,8 +216,14 @@ class Gateway:
         return self.change("forget", name=name, expect=expect)
 
     def resident_bytes(self):
+        return self._memory_bytes("VmRSS:")
+
+    def mapped_bytes(self):
+        return self._memory_bytes("VmSize:")
+
+    def _memory_bytes(self, name):
         with open(f"/proc/{self.process.pid}/status") as file:
-            line = next(line for line in file if line.startswith("VmRSS:"))
+            line = next(line for line in file if line.startswith(name))
         return int(line.split()[1]) * 1024
 
     def events(self, name=None):
