@@ -109,13 +109,15 @@ bool EntropyPays(double ratio, double idle_cores, double link_bytes_per_second) 
          idle_cores * kEntropyBytesPerSecond >= ratio * link_bytes_per_second;
 }
 
-absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t> chunk, EntropyWorkspace* workspace,
-                                    absl::Span<uint8_t> out) {
+absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t> chunk, const PackingSite& site,
+                                    EntropyWorkspace* workspace, absl::Span<uint8_t> out) {
   assert(chunk.size() >= kChunkHeaderBytes && out.size() >= chunk.size());
   ChunkHeader header = ReadHeader(chunk.data());
   assert((header.flags & kFlagEntropy) == 0);
   absl::Span<const uint8_t> codes = chunk.subspan(kChunkHeaderBytes + header.scale_bytes);
-  if (EstimateEntropyRatio(codes) < kEntropyRatioMin) return chunk;
+  if (!EntropyPays(EstimateEntropyRatio(codes), site.idle_cores, site.link_bytes_per_second)) {
+    return chunk;
+  }
   EntropyWorkspace::State& state = *workspace->state_;
   if (state.compressor == nullptr) state.compressor = MakeCompressor();
   const size_t front = kChunkHeaderBytes + header.scale_bytes;

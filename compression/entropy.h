@@ -3,8 +3,8 @@
 //
 // Optional per chunk: a receiver of a run whose codec says "zstd" accepts packed and plain chunks
 // alike, so the sender decides chunk by chunk. Scales stay as they are. FORMAT.md has the bytes.
-//   sender:    size = EncodeChunk(...);  chunk = PackChunk(chunk, &workspace, out);   // maybe
-//   smaller receiver:  StatusOr<Span> plain = OpenChunk(spec, n, bytes, &workspace);          // in
+//   sender:    size = EncodeChunk(...);  chunk = PackChunk(chunk, site, &workspace, out);   //
+//   maybe smaller receiver:  StatusOr<Span> plain = OpenChunk(spec, n, bytes, &workspace); // in
 //   place of CheckChunk
 //              DecodeAccumulate(*plain, ...)                                         // before the
 //              next OpenChunk
@@ -27,6 +27,8 @@ inline constexpr double kEntropyRatioMin = 1.05;
 // Bytes of one core's packing per second, for EntropyPays.
 inline constexpr double kEntropyBytesPerSecond = 1e9;
 
+struct PackingSite;
+
 // Contexts and buffers of the stage, reused from chunk to chunk; about 1.5 MiB when warm, a fixed
 // bound. One for each worker thread; confined to it.
 class EntropyWorkspace {
@@ -37,8 +39,8 @@ class EntropyWorkspace {
   EntropyWorkspace& operator=(EntropyWorkspace&&) noexcept;
 
  private:
-  friend absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t>, EntropyWorkspace*,
-                                             absl::Span<uint8_t>);
+  friend absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t>, const PackingSite&,
+                                             EntropyWorkspace*, absl::Span<uint8_t>);
   friend absl::StatusOr<absl::Span<const uint8_t>> OpenChunk(const CodecSpec&, uint32_t,
                                                              absl::Span<const uint8_t>,
                                                              EntropyWorkspace*);
@@ -53,10 +55,16 @@ double EstimateEntropyRatio(absl::Span<const uint8_t> bytes);
 // Whether the cores that would idle can pack at the rate at which the link drains packed bytes.
 bool EntropyPays(double ratio, double idle_cores, double link_bytes_per_second);
 
-// Packs a plain chunk into `out` (at least as large as the chunk) when that makes it smaller by the
-// minimum ratio; returns the packed chunk, or `chunk` itself when it stays plain.
-absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t> chunk, EntropyWorkspace* workspace,
-                                    absl::Span<uint8_t> out);
+// Where a packed chunk is made and goes.
+struct PackingSite {
+  double idle_cores = 1;
+  double link_bytes_per_second = 0;  // 0: not known; packing then counts as fast enough
+};
+
+// Packs a plain chunk into `out` (at least as large as the chunk) where that pays and makes it
+// smaller by the minimum ratio; returns the packed chunk, or `chunk` itself when it stays plain.
+absl::Span<const uint8_t> PackChunk(absl::Span<const uint8_t> chunk, const PackingSite& site,
+                                    EntropyWorkspace* workspace, absl::Span<uint8_t> out);
 
 // CheckChunk for plain and, where expected.entropy, packed chunks. Returns the plain chunk: `bytes`
 // itself, or a copy in the workspace that lasts until its next use. Nothing is allocated by what a

@@ -26,7 +26,7 @@ struct Loads {
 };
 
 double Own(engine::ClusterId cluster, const Plan& plan, const Exchange& exchange) {
-  return EncodedBytes(plan.ContributionCodec(cluster), exchange.elements);
+  return SentBytes(plan.ContributionCodec(cluster), exchange);
 }
 
 // Everybody else's contributions together.
@@ -44,7 +44,7 @@ Loads LoadsOf(engine::ClusterId cluster, const Plan& plan, const Exchange& excha
   const auto peers = static_cast<double>(exchange.lines.size() - 1);
   if (peers == 0) return {};
   if (plan.route == Route::kDirect) return {{peers * own, 0}, {others, 0}};
-  const double result = EncodedBytes(plan.codec, exchange.elements);
+  const double result = SentBytes(plan.codec, exchange);
   // Out: what others own of the contribution, and the own results to everybody. In: everybody's
   // contributions to what it owns, and others' results.
   return {{own, peers * result - own}, {result, others - result}};
@@ -102,6 +102,12 @@ double EncodedBytes(const compression::CodecSpec& codec, uint64_t elements) {
   return (static_cast<double>(elements) * compression::BitsPerElement(codec) / 8 +
           chunks * compression::kChunkHeaderBytes) *
          (1 + kWireOverhead);
+}
+
+double SentBytes(const compression::CodecSpec& codec, const Exchange& exchange) {
+  const double plain = EncodedBytes(codec, exchange.elements);
+  const auto ratio = exchange.packed.find(codec.kind);
+  return codec.entropy && ratio != exchange.packed.end() ? plain / ratio->second : plain;
 }
 
 LineSeconds SecondsOf(engine::ClusterId cluster, const Plan& plan, const Exchange& exchange) {

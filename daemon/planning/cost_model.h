@@ -38,10 +38,14 @@ struct Exchange {
   std::map<engine::ClusterId, Line> lines;  // the members; every rate above 0
   double rtt_seconds = 0;                   // of the slowest pair
   uint64_t elements = 0;
+  // What the lossless stage wins where a codec has it, as far as it is known: plain bytes for each
+  // byte sent.
+  std::map<compression::CodecKind, double> packed;
 };
 
-// Encoded bytes of so many elements.
+// Encoded bytes of so many elements, before the lossless stage; and of an exchange's, with it.
 double EncodedBytes(const compression::CodecSpec& codec, uint64_t elements);
+double SentBytes(const compression::CodecSpec& codec, const Exchange& exchange);
 
 struct Cost {
   double transfer_seconds = 0;  // of the slowest line

@@ -32,6 +32,8 @@ absl::StatusOr<std::vector<compression::CodecSpec>> Ladder(absl::string_view lea
     absl::StatusOr<compression::CodecSpec> spec = compression::CodecSpec::Parse(*name);
     assert(spec.ok());
     spec->error_feedback = error_feedback;
+    spec->entropy =
+        spec->kind == compression::CodecKind::kInt8 || spec->kind == compression::CodecKind::kInt4;
     assert(compression::ValidateSpec(*spec).ok());
     rungs.push_back(*spec);
   }

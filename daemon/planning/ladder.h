@@ -15,7 +15,8 @@ namespace causeway::planning {
 std::vector<std::string> LadderNames();
 
 // The rungs from `least` to `most` (names, both included). With error feedback every rung has it,
-// fp32 too: what an earlier rung lost then leaves with the next contribution. InvalidArgument when
+// fp32 too: what an earlier rung lost then leaves with the next contribution. Integer codes may be
+// packed by the lossless stage, which others' codes do not repay. InvalidArgument when
 // a name is not on the ladder or they are in the wrong order, naming the rungs.
 absl::StatusOr<std::vector<compression::CodecSpec>> Ladder(absl::string_view least,
                                                            absl::string_view most,

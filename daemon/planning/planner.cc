@@ -105,6 +105,7 @@ std::optional<Exchange> Planner::ExchangeOf(const Situation& situation,
                                             std::string* missing) {
   Exchange exchange;
   exchange.elements = situation.elements;
+  exchange.packed = situation.packed;
   for (engine::ClusterId cluster : situation.members) {
     const Line line = {LineRate(situation, cluster, true), LineRate(situation, cluster, false)};
     const auto report = situation.reports.find(cluster);

@@ -41,6 +41,7 @@ struct Situation {
   // That all contributions to the round named; nullopt: they named several, or it is not known.
   std::optional<Plan> plan;
   std::map<engine::ClusterId, MemberReport> reports;
+  std::map<compression::CodecKind, double> packed;  // as in Exchange; of the leader's own chunks
 };
 
 class Planner {

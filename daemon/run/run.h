@@ -20,6 +20,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/engine/engine.h"
+#include "daemon/exchange/entropy_pool.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/run/checkpoints.h"
 #include "daemon/run/durable_file.h"
@@ -153,6 +154,7 @@ class Run final : private exchange::ExchangeListener {
 
   // ---- plans (run_plans.cc)
   void TellLeader();
+  void MeasureSite();
   void OnLinkReport(engine::ClusterId from, const wan::v1::LinkReport& message);
   void ProposePlan();
   std::string SharesText(const planning::Plan& plan) const;
@@ -208,6 +210,8 @@ class Run final : private exchange::ExchangeListener {
   Checkpoints checkpoints_;
   RunNetwork network_;
   RunPlanning planning_;
+  // Shared with tasks on workers, also of exchanges that ended.
+  const std::shared_ptr<exchange::EntropyPool> entropy_ = std::make_shared<exchange::EntropyPool>();
   engine::Incarnation engine_incarnation_;
 
   std::unique_ptr<engine::Engine> engine_;

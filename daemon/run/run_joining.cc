@@ -185,6 +185,7 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   context.layout = layout_;
   context.endpoint = endpoint_;
   context.outer = outer_;
+  context.entropy = entropy_;
   context.loop = around_.loop;
   context.workers = around_.workers;
   context.buffers = around_.buffers;

@@ -155,6 +155,17 @@ planning::MemberReport RunPlanning::Measure(const std::vector<transport::PeerRat
   return report;
 }
 
+double RunPlanning::ChunkRate(const std::vector<transport::PeerRates>& rates) const {
+  double sum = 0;
+  int known = 0;
+  for (const transport::PeerRates& peer : rates) {
+    if (!roster_.Find(peer.cluster) || !peer.up || peer.send.bytes_per_s <= 0) continue;
+    sum += peer.send.bytes_per_s;
+    ++known;
+  }
+  return known == 0 || newest().route == planning::Route::kOwner ? sum : sum / known;
+}
+
 bool RunPlanning::ReportDue(int64_t now_us) const {
   return !planner_->Idle() && (!told_ || now_us - told_us_ >= kTellAnywayUs);
 }
@@ -179,8 +190,9 @@ bool RunPlanning::EverybodyTold(const engine::ClusterSet& members) const {
   return true;
 }
 
-std::optional<engine::ProposePlan> RunPlanning::Propose(const engine::ClusterSet& members,
-                                                        uint64_t elements) {
+std::optional<engine::ProposePlan> RunPlanning::Propose(
+    const engine::ClusterSet& members, uint64_t elements,
+    const std::map<compression::CodecKind, double>& packed) {
   if (planner_->Idle() || round_ == 0 || !EverybodyTold(members)) return std::nullopt;
   planning::Situation situation;
   situation.round = round_;
@@ -188,6 +200,7 @@ std::optional<engine::ProposePlan> RunPlanning::Propose(const engine::ClusterSet
   situation.elements = elements;
   situation.plan = ran_;
   situation.reports = reports_;
+  situation.packed = packed;
   const std::optional<planning::Plan> plan = planner_->Consider(situation);
   if (!plan) return std::nullopt;
   return engine::ProposePlan{round_ + 1, EncodePlan(roster_, *plan)};

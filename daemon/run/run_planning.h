@@ -60,6 +60,9 @@ class RunPlanning {
   // Rounds after this one have not been: what was measured in them counts no more.
   void OnRolledBack(engine::RoundNumber round);
   planning::MemberReport Measure(const std::vector<transport::PeerRates>& rates) const;
+  // Bytes per second at which one encoded chunk leaves: to every peer at once, or to its owner
+  // while others go to theirs. 0: not measured.
+  double ChunkRate(const std::vector<transport::PeerRates>& rates) const;
   // Something is new since the last report (or nothing was told for a while) and there is somebody
   // to choose for.
   bool ReportDue(int64_t now_us) const;
@@ -68,7 +71,10 @@ class RunPlanning {
   // ---- where this cluster leads
   void TakeReport(engine::ClusterId from, planning::MemberReport report);
   // A plan that the engine is to propose, or nothing. `elements`: of the largest fragment.
-  std::optional<engine::ProposePlan> Propose(const engine::ClusterSet& members, uint64_t elements);
+  // `packed`: what the lossless stage wins here.
+  std::optional<engine::ProposePlan> Propose(
+      const engine::ClusterSet& members, uint64_t elements,
+      const std::map<compression::CodecKind, double>& packed);
 
   // After the run was forgotten: as at the start.
   void Reset();

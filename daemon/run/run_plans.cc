@@ -20,7 +20,17 @@ const char* RouteText(planning::Route route) {
 
 }  // namespace
 
-void Run::Tick() { TellLeader(); }
+void Run::Tick() {
+  MeasureSite();
+  TellLeader();
+}
+
+// Where chunks that are packed go, and what may pack them.
+void Run::MeasureSite() {
+  if (!exchange_) return;
+  entropy_->SetSite({static_cast<double>(around_.workers->threads()),
+                     planning_.ChunkRate(around_.transport->Rates())});
+}
 
 // What this cluster measured goes to whoever leads now, which may be itself.
 void Run::TellLeader() {
@@ -62,7 +72,7 @@ void Run::ProposePlan() {
   for (const local::FragmentRecord& fragment : layout_->fragments()) {
     elements = std::max(elements, fragment.elements);
   }
-  const auto plan = planning_.Propose(status.record->members, elements);
+  const auto plan = planning_.Propose(status.record->members, elements, entropy_->Ratios());
   if (plan) Drive(*plan);
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("opening a packed chunk gives the plain chunk back") {
       CAPTURE(spec.ToString(), sample.name);
       std::vector<uint8_t> plain = samples::Encode(spec, sample.values);
       std::vector<uint8_t> out(plain.size());
-      absl::Span<const uint8_t> packed = PackChunk(plain, &sender, absl::MakeSpan(out));
+      absl::Span<const uint8_t> packed = PackChunk(plain, {}, &sender, absl::MakeSpan(out));
       CHECK(packed.size() <= plain.size());
       auto opened = OpenChunk(spec, static_cast<uint32_t>(sample.values.size()), packed, &receiver);
       REQUIRE(opened.ok());
@@ -40,8 +40,9 @@ TEST_CASE("codes of real data become smaller") {
     CodecSpec spec = Packed(row.codec);
     std::vector<uint8_t> plain = samples::Encode(spec, samples::ReadSlice("delta_slice.f32"));
     std::vector<uint8_t> out(plain.size());
-    double ratio = static_cast<double>(plain.size()) /
-                   static_cast<double>(PackChunk(plain, &workspace, absl::MakeSpan(out)).size());
+    double ratio =
+        static_cast<double>(plain.size()) /
+        static_cast<double>(PackChunk(plain, {}, &workspace, absl::MakeSpan(out)).size());
     CAPTURE(row.codec, ratio);
     CHECK(ratio > row.ratio);
   }
@@ -53,13 +54,26 @@ TEST_CASE("the rule of when the stage pays") {
   CHECK_FALSE(EntropyPays(1.2, 1, 1e9));    // the link is faster than the core
 }
 
+TEST_CASE("a chunk stays plain where the line is faster than the cores that would pack it") {
+  EntropyWorkspace workspace;
+  const std::vector<uint8_t> plain =
+      samples::Encode(Packed("int4:b256"), samples::ReadSlice("delta_slice.f32"));
+  std::vector<uint8_t> out(plain.size());
+  const auto size = [&](const PackingSite& site) {
+    return PackChunk(plain, site, &workspace, absl::MakeSpan(out)).size();
+  };
+  CHECK(size({1, 1e8}) < plain.size());
+  CHECK(size({1, 1e10}) == plain.size());
+  CHECK(size({0, 1e8}) == plain.size());
+}
+
 TEST_CASE("forged packed chunks are refused") {
   CodecSpec spec = Packed("int4:b256");
   EntropyWorkspace workspace;
   std::vector<uint8_t> plain = samples::Encode(spec, samples::ReadSlice("delta_slice.f32"));
   const uint32_t n = ReadHeader(plain.data()).n;
   std::vector<uint8_t> out(plain.size());
-  absl::Span<const uint8_t> packed = PackChunk(plain, &workspace, absl::MakeSpan(out));
+  absl::Span<const uint8_t> packed = PackChunk(plain, {}, &workspace, absl::MakeSpan(out));
   const std::vector<uint8_t> good(packed.begin(), packed.end());
   REQUIRE(good.size() < plain.size());
 

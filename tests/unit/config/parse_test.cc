@@ -154,12 +154,13 @@ TEST_CASE("codec auto: a ladder that begins at its last rung, with error feedbac
     return result.config->runs[0].codec;
   };
   const Codec plain = codec("    codec: {kind: auto}");
-  CHECK(plain.kind == "int4:b64:ef");
+  CHECK(plain.kind == "int4:b64:ef:zstd");
   CHECK(plain.error_feedback);
   CHECK(plain.ladder ==
-        std::vector<std::string>{"fp32:ef", "bf16:ef", "int8:b256:ef", "int4:b64:ef"});
+        std::vector<std::string>{"fp32:ef", "bf16:ef", "int8:b256:ef:zstd", "int4:b64:ef:zstd"});
   const Codec cut = codec("    codec: {kind: auto, min: int8, max: sign, error_feedback: false}");
-  CHECK(cut.ladder == std::vector<std::string>{"int8:b256", "int4:b64", "2bit:b256", "sign:b256"});
+  CHECK(cut.ladder ==
+        std::vector<std::string>{"int8:b256:zstd", "int4:b64:zstd", "2bit:b256", "sign:b256"});
   CHECK(cut.kind == "sign:b256");
   CHECK_FALSE(cut.error_feedback);
   CHECK(codec("    codec: {kind: int4}").ladder.empty());

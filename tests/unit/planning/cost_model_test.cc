@@ -86,6 +86,19 @@ TEST_CASE("a cost is what counting the bytes of every chunk gives") {
   }
 }
 
+TEST_CASE("packed bytes are what is known of their codec, where the codec may be packed") {
+  Exchange exchange = Between({1e7, 1e7});
+  exchange.packed[compression::CodecKind::kInt8] = 1.25;
+  const double plain = EncodedBytes(Codec("int8"), kElements);
+  CHECK(SentBytes(Codec("int8"), exchange) == plain);
+  CHECK(SentBytes(Codec("int8:zstd"), exchange) == Approx(plain / 1.25));
+  CHECK(SentBytes(Codec("int4:zstd"), exchange) == EncodedBytes(Codec("int4"), kElements));
+  Plan plan = Int8();
+  const Cost before = CostOf(plan, exchange);
+  plan.codec.entropy = true;
+  CHECK(CostOf(plan, exchange).transfer_seconds == Approx(before.transfer_seconds / 1.25));
+}
+
 TEST_CASE("the shares are the closed form where codecs are equal") {
   const uint64_t seed = Catch::rngSeed();
   INFO("seed " << seed);

@@ -51,9 +51,9 @@ std::optional<engine::ProposePlan> Round(RunPlanning* planning, int64_t round,
   planning::MemberReport theirs = mine;
   theirs.links = {{0, mine.links.at(1)}};
   planning->TakeReport(0, mine);
-  if (planning->Propose(engine::ClusterSet{0, 1}, 10'000'000)) FAIL("tokyo has not told yet");
+  if (planning->Propose(engine::ClusterSet{0, 1}, 10'000'000, {})) FAIL("tokyo has not told yet");
   planning->TakeReport(1, theirs);
-  return planning->Propose(engine::ClusterSet{0, 1}, 10'000'000);
+  return planning->Propose(engine::ClusterSet{0, 1}, 10'000'000, {});
 }
 
 TEST_CASE("a step is the middle one of the newest paces, of the slowest rank") {
@@ -129,7 +129,7 @@ TEST_CASE("after a rollback rounds are reported and planned from there on") {
   paris.Reported(0);
   paris.OnRolledBack(20);
   CHECK(paris.ReportDue(1));
-  CHECK_FALSE(paris.Propose(engine::ClusterSet{0, 1}, 10'000'000));  // nobody has told of these
+  CHECK_FALSE(paris.Propose(engine::ClusterSet{0, 1}, 10'000'000, {}));  // nobody has told of these
   // What tokyo said of the rounds that have not been comes late.
   planning::MemberReport late = paris.Measure(Rates(5e6));
   late.round = 40;
