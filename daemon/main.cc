@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/config/parse.h"
+#include "daemon/memory/allocator.h"
 #include "daemon/observe/events.h"
 #include "daemon/observe/log.h"
 #include "daemon/run/daemon.h"
@@ -60,6 +61,7 @@ void RouteNetworkLog(observe::Logger* log) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  causeway::memory::KeepFreedMemory();
   CLI::App app{
       "Causeway's gateway: exchanges a cluster's parameter deltas and gradients with its peers."};
   std::string file = "/etc/causeway/causeway.yaml";

@@ -8,19 +8,18 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/channel.h"
 #include "daemon/transport/frames.h"
+#include "daemon/transport/latch.h"
+#include "daemon/transport/transport_config.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
 namespace {
 
-constexpr absl::Duration kPeerTimeoutMin = absl::Milliseconds(100);
-constexpr absl::Duration kPeerTimeoutMax = absl::Minutes(10);
 constexpr absl::Duration kStopPatience = absl::Milliseconds(500);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
 // The poller may wait for room in the caller's own inbox: then the newest known status must do.
@@ -28,32 +27,6 @@ constexpr absl::Duration kStatusWait = absl::Seconds(2);
 // How old TCP's own numbers may be, for measuring and for a status.
 constexpr absl::Duration kTcpPeriod = absl::Seconds(1);
 constexpr absl::Duration kTcpStatusAge = absl::Milliseconds(100);
-
-// Opened once. A condition variable rather than absl::Notification: thread sanitizers see it.
-class Latch {
- public:
-  void Open() {
-    absl::MutexLock lock(&mutex_);
-    open_ = true;
-    opened_.SignalAll();
-  }
-  // False: not opened within `limit`.
-  bool Wait(absl::Duration limit) {
-    absl::MutexLock lock(&mutex_);
-    const absl::Time deadline = MonotonicNow() + limit;
-    while (!open_) {
-      if (opened_.WaitWithTimeout(&mutex_, deadline - MonotonicNow())) return open_;
-    }
-    return true;
-  }
-
- private:
-  absl::Mutex mutex_;
-  absl::CondVar opened_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 bool BehindRelay(const PeerConfig& peer) { return !peer.relay.empty(); }
 
@@ -64,71 +37,6 @@ TransportConfig WithEntrances(TransportConfig config) {
     if (BehindRelay(peer)) peer.address = TunnelEntranceTarget(config.incarnation, i);
   }
   return config;
-}
-
-absl::Status CheckPeers(const TransportConfig& config) {
-  if (config.peers.size() > static_cast<size_t>(kPeersMax)) {
-    return Invalid(absl::StrCat("peers: ", config.peers.size(), ", limit ", kPeersMax));
-  }
-  std::set<std::string> names = {config.cluster};
-  for (const PeerConfig& peer : config.peers) {
-    if (peer.cluster.empty() || peer.cluster.size() > kNameBytesMax) {
-      return Invalid("peers: a cluster name is empty or too long");
-    }
-    if (!names.insert(peer.cluster).second) {
-      return Invalid(
-          absl::StrCat("peers: cluster ", peer.cluster, " twice, or this cluster itself"));
-    }
-    if (!peer.relay.empty() && !peer.address.empty()) {
-      return Invalid(absl::StrCat("peers: cluster ", peer.cluster, " has a relay and an address"));
-    }
-    if (peer.address.empty() && peer.relay.empty()) continue;
-    if (peer.credentials == nullptr) {
-      return Invalid(
-          absl::StrCat("peers: cluster ", peer.cluster, " has an address but no credentials"));
-    }
-  }
-  for (const PeerConfig& peer : config.peers) {
-    const auto is_relay = [&](const PeerConfig& other) {
-      return other.cluster == peer.relay && !other.address.empty();
-    };
-    if (!peer.relay.empty() && std::none_of(config.peers.begin(), config.peers.end(), is_relay)) {
-      return Invalid(absl::StrCat("peers: cluster ", peer.cluster, "'s relay ", peer.relay,
-                                  " is no peer with an address"));
-    }
-  }
-  if (config.relay.size() > kRelayPairsMax) {
-    return Invalid(absl::StrCat("relay: ", config.relay.size(), " pairs, limit ", kRelayPairsMax));
-  }
-  if (config.lanes_total_max < static_cast<int>(config.peers.size())) {
-    return Invalid(absl::StrCat("lanes_total_max: ", config.lanes_total_max, " for ",
-                                config.peers.size(), " peers"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckConfig(const TransportConfig& config) {
-  if (config.cluster.empty() || config.cluster.size() > kNameBytesMax) {
-    return Invalid("cluster: empty or too long");
-  }
-  if (config.incarnation == 0) return Invalid("incarnation: must not be 0");
-  if (config.software.size() > kTextBytesMax) return Invalid("software: too long");
-  if (!config.identity) return Invalid("identity: missing");
-  if (!config.listen.empty() && config.server_credentials == nullptr) {
-    return Invalid("server_credentials: missing");
-  }
-  if (config.lanes < 0 || config.lanes > kLanesPerPeerMax) {
-    return Invalid(absl::StrCat("lanes: ", config.lanes, " is outside 0 to ", kLanesPerPeerMax));
-  }
-  if (config.peer_timeout < kPeerTimeoutMin || config.peer_timeout > kPeerTimeoutMax) {
-    return Invalid(absl::StrCat("peer_timeout: ", absl::FormatDuration(config.peer_timeout),
-                                " is outside ", absl::FormatDuration(kPeerTimeoutMin), " to ",
-                                absl::FormatDuration(kPeerTimeoutMax)));
-  }
-  if (config.version_min == 0 || config.version_min > config.version_max) {
-    return Invalid("version_min, version_max: no window");
-  }
-  return CheckPeers(config);
 }
 
 }  // namespace
@@ -226,7 +134,9 @@ absl::Status Core::Start() {
 
 void Core::Tick() {
   const absl::Time now = MonotonicNow();
-  if (shared_->tcp.Refresh(now, kTcpPeriod)) {
+  if (now - tcp_seen_at_ >= kTcpPeriod) {
+    tcp_seen_at_ = now;
+    shared_->tcp.Refresh(now, shared_->times.tick / 2);
     for (auto& [name, entry] : entries_) entry.peer->OnTcp(now);
   }
   shared_->streams.Tick(now);

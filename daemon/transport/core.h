@@ -78,6 +78,7 @@ class Core final : public Transport {
   memory::BufferPool* const pool_;
   TransportListener* const listener_;
   int port_ = 0;
+  absl::Time tcp_seen_at_ = absl::InfinitePast();  // poller thread
   bool started_ = false;
   bool stopped_ = false;
 

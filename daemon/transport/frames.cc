@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/limits.h"
+#include "daemon/transport/wire_fields.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {

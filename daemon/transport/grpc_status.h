@@ -14,13 +14,18 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), text);
 }
 
-// Text from the peer is cut to kTextBytesMax and printable ASCII, since it goes into logs.
-inline absl::Status FromGrpc(const grpc::Status& status) {
-  std::string text = status.error_message().substr(0, kTextBytesMax);
-  for (char& c : text) {
+// Text from a peer goes into logs: cut to kTextBytesMax, and printable ASCII.
+inline std::string PrintableText(const std::string& text) {
+  std::string result = text.substr(0, kTextBytesMax);
+  for (char& c : result) {
     if (c < ' ' || c > '~') c = '?';
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), text);
+  return result;
+}
+
+inline absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      PrintableText(status.error_message()));
 }
 
 }  // namespace causeway::transport

@@ -8,14 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/limits.h"
+#include "daemon/transport/wire_fields.h"
 
 namespace causeway::transport {
 namespace {
-
-constexpr uint32_t kVarint = 0;
-constexpr uint32_t kFixed64 = 1;
-constexpr uint32_t kBytes = 2;
-constexpr uint32_t kFixed32 = 5;
 
 enum LaneFrameField : uint32_t { kFrameHello = 1, kFrameAck = 2, kFrameChunk = 3 };
 enum ChunkField : uint32_t {
@@ -31,138 +27,6 @@ enum ChunkField : uint32_t {
   kChunkLineage = 10,
   kChunkNumber = 11,
   kChunkPayload = 15,
-};
-
-absl::Status Bad(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat("malformed lane frame: ", what));
-}
-
-// Walks over the fields of one message inside `bytes`.
-class FieldReader {
- public:
-  explicit FieldReader(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
-
-  bool done() const { return position_ >= bytes_.size(); }
-  size_t position() const { return position_; }
-  uint32_t field() const { return field_; }
-  uint32_t type() const { return type_; }
-
-  absl::Status ReadTag() {
-    uint64_t tag = 0;
-    if (absl::Status read = ReadVarint(tag); !read.ok()) return read;
-    if (tag > std::numeric_limits<uint32_t>::max() || (tag >> 3) == 0) return Bad("field number");
-    field_ = static_cast<uint32_t>(tag >> 3);
-    type_ = static_cast<uint32_t>(tag & 7);
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadVarint(uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (position_ >= bytes_.size()) return Bad("ends inside a number");
-      const uint8_t byte = bytes_[position_++];
-      if (shift == 63 && byte > 1) return Bad("number above 64 bits");
-      if (shift > 0 && byte == 0) return Bad("number longer than needed");
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if ((byte & 0x80) == 0) return absl::OkStatus();
-    }
-    return Bad("number above 64 bits");
-  }
-
-  // Length of the field that follows; the caller checks it against what is there.
-  absl::Status ReadLength(uint64_t& length) { return ReadVarint(length); }
-
-  absl::Status ReadSpan(absl::Span<const uint8_t>& span) {
-    uint64_t length = 0;
-    if (absl::Status read = ReadLength(length); !read.ok()) return read;
-    if (length > bytes_.size() - position_) return Bad("field longer than the frame's head");
-    span = bytes_.subspan(position_, length);
-    position_ += length;
-    return absl::OkStatus();
-  }
-
-  absl::Status Skip() {
-    uint64_t ignored = 0;
-    absl::Span<const uint8_t> span;
-    switch (type_) {
-      case kVarint:
-        return ReadVarint(ignored);
-      case kBytes:
-        return ReadSpan(span);
-      case kFixed64:
-        return Advance(8);
-      case kFixed32:
-        return Advance(4);
-      default:
-        return Bad(absl::StrCat("wire type ", type_));
-    }
-  }
-
- private:
-  absl::Status Advance(size_t count) {
-    if (count > bytes_.size() - position_) return Bad("ends inside a field");
-    position_ += count;
-    return absl::OkStatus();
-  }
-
-  const absl::Span<const uint8_t> bytes_;
-  size_t position_ = 0;
-  uint32_t field_ = 0;
-  uint32_t type_ = 0;
-};
-
-// Reads values of the current field, refusing a second one of the same number.
-class OnceReader {
- public:
-  explicit OnceReader(FieldReader& reader) : reader_(reader) {}
-
-  absl::Status Number(uint64_t& value) {
-    if (absl::Status first = First(kVarint); !first.ok()) return first;
-    return reader_.ReadVarint(value);
-  }
-
-  absl::Status Number32(uint32_t& value) {
-    uint64_t wide = 0;
-    if (absl::Status read = Number(wide); !read.ok()) return read;
-    if (wide > std::numeric_limits<uint32_t>::max()) {
-      return Bad(absl::StrCat("field ", reader_.field(), " above 32 bits"));
-    }
-    value = static_cast<uint32_t>(wide);
-    return absl::OkStatus();
-  }
-
-  absl::Status Name(std::string& value) {
-    absl::Span<const uint8_t> span;
-    if (absl::Status read = Message(span); !read.ok()) return read;
-    if (span.size() > kNameBytesMax) {
-      return Bad(absl::StrCat("name of ", span.size(), " bytes in field ", reader_.field(),
-                              ", limit ", kNameBytesMax));
-    }
-    for (uint8_t byte : span) {
-      if (byte <= ' ' || byte > '~') return Bad("name that is not printable ASCII");
-    }
-    value.assign(reinterpret_cast<const char*>(span.data()), span.size());
-    return absl::OkStatus();
-  }
-
-  absl::Status Message(absl::Span<const uint8_t>& span) {
-    if (absl::Status first = First(kBytes); !first.ok()) return first;
-    return reader_.ReadSpan(span);
-  }
-
-  absl::Status First(uint32_t type) {
-    if (reader_.type() != type) {
-      return Bad(absl::StrCat("field ", reader_.field(), " has wire type ", reader_.type()));
-    }
-    const uint32_t bit = 1u << reader_.field();  // known fields are below 32
-    if ((seen_ & bit) != 0) return Bad(absl::StrCat("field ", reader_.field(), " twice"));
-    seen_ |= bit;
-    return absl::OkStatus();
-  }
-
- private:
-  FieldReader& reader_;
-  uint32_t seen_ = 0;
 };
 
 absl::StatusOr<LaneHelloFrame> ParseHello(absl::Span<const uint8_t> body) {
@@ -231,8 +95,8 @@ absl::Status ParseKind(OnceReader& once, ChunkKind& kind) {
   uint32_t value = 0;
   if (absl::Status read = once.Number32(value); !read.ok()) return read;
   if (value < static_cast<uint32_t>(ChunkKind::kContribution) ||
-      value > static_cast<uint32_t>(ChunkKind::kState)) {
-    return Bad(absl::StrCat("chunk kind ", value));
+      value > static_cast<uint32_t>(ChunkKind::kStep)) {
+    return BadFrame(absl::StrCat("chunk kind ", value));
   }
   kind = static_cast<ChunkKind>(value);
   return absl::OkStatus();
@@ -289,12 +153,12 @@ absl::StatusOr<ChunkFrame> ParseChunk(absl::Span<const uint8_t> body, size_t off
     if (!read.ok()) return read;
     if (reader.field() == kChunkPayload) {
       uint64_t length = 0;
-      if (read = once.First(kBytes); !read.ok()) return read;
-      if (read = reader.ReadLength(length); !read.ok()) return read;
+      if (read = once.First(kWireBytes); !read.ok()) return read;
+      if (read = reader.ReadVarint(length); !read.ok()) return read;
       chunk.payload_offset = offset + reader.position();
       const size_t rest = frame_bytes - chunk.payload_offset;
       if (length != rest) {
-        return Bad(absl::StrCat("payload of ", length, " bytes where ", rest, " follow"));
+        return BadFrame(absl::StrCat("payload of ", length, " bytes where ", rest, " follow"));
       }
       chunk.payload_bytes = rest;
       payload_seen = true;
@@ -303,26 +167,15 @@ absl::StatusOr<ChunkFrame> ParseChunk(absl::Span<const uint8_t> body, size_t off
     }
   }
   if (!payload_seen && offset + body.size() != frame_bytes)
-    return Bad("head longer than its limit");
+    return BadFrame("head longer than its limit");
   if (chunk.payload_bytes > kChunkBytesMax) {
-    return Bad(absl::StrCat("payload of ", chunk.payload_bytes, " bytes, limit ", kChunkBytesMax));
+    return BadFrame(
+        absl::StrCat("payload of ", chunk.payload_bytes, " bytes, limit ", kChunkBytesMax));
   }
-  if (chunk.sequence == 0 || chunk.number == 0) return Bad("chunk without sequence or number");
-  if (chunk.header.run.empty()) return Bad("chunk without a run");
-  if (chunk.header.kind == ChunkKind{}) return Bad("chunk without a kind");
+  if (chunk.sequence == 0 || chunk.number == 0) return BadFrame("chunk without sequence or number");
+  if (chunk.header.run.empty()) return BadFrame("chunk without a run");
+  if (chunk.header.kind == ChunkKind{}) return BadFrame("chunk without a kind");
   return chunk;
-}
-
-void AppendNumber(std::string& out, uint32_t field, uint64_t value) {
-  if (value == 0) return;
-  AppendVarint(out, uint64_t{field} << 3 | kVarint);
-  AppendVarint(out, value);
-}
-
-void AppendText(std::string& out, uint32_t field, const std::string& value) {
-  if (value.empty()) return;
-  AppendBytesHead(out, field, value.size());
-  out += value;
 }
 
 std::string Wrap(uint32_t field, const std::string& body) {
@@ -335,20 +188,22 @@ std::string Wrap(uint32_t field, const std::string& body) {
 
 absl::StatusOr<LaneFrame> ParseLaneFrame(absl::Span<const uint8_t> head, size_t frame_bytes) {
   if (frame_bytes > kLaneFrameBytesMax) {
-    return Bad(absl::StrCat(frame_bytes, " bytes, limit ", kLaneFrameBytesMax));
+    return BadFrame(absl::StrCat(frame_bytes, " bytes, limit ", kLaneFrameBytesMax));
   }
-  if (head.size() > frame_bytes) return Bad("head longer than the frame");
+  if (head.size() > frame_bytes) return BadFrame("head longer than the frame");
   FieldReader reader(head);
   if (absl::Status read = reader.ReadTag(); !read.ok()) return read;
-  if (reader.type() != kBytes) return Bad(absl::StrCat("wire type ", reader.type()));
+  if (reader.type() != kWireBytes) return BadFrame(absl::StrCat("wire type ", reader.type()));
   uint64_t length = 0;
-  if (absl::Status read = reader.ReadLength(length); !read.ok()) return read;
+  if (absl::Status read = reader.ReadVarint(length); !read.ok()) return read;
   const size_t offset = reader.position();
   if (length != frame_bytes - offset) {
-    return Bad(absl::StrCat("body of ", length, " bytes where ", frame_bytes - offset, " follow"));
+    return BadFrame(
+        absl::StrCat("body of ", length, " bytes where ", frame_bytes - offset, " follow"));
   }
   const absl::Span<const uint8_t> body = head.subspan(offset);
-  if (reader.field() != kFrameChunk && body.size() != length) return Bad("too long for its kind");
+  if (reader.field() != kFrameChunk && body.size() != length)
+    return BadFrame("too long for its kind");
   switch (reader.field()) {
     case kFrameHello:
       return ParseHello(body);
@@ -357,21 +212,8 @@ absl::StatusOr<LaneFrame> ParseLaneFrame(absl::Span<const uint8_t> head, size_t 
     case kFrameChunk:
       return ParseChunk(body, offset, frame_bytes);
     default:
-      return Bad(absl::StrCat("unknown kind ", reader.field()));
+      return BadFrame(absl::StrCat("unknown kind ", reader.field()));
   }
-}
-
-void AppendVarint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
-}
-
-void AppendBytesHead(std::string& out, uint32_t field, size_t bytes) {
-  AppendVarint(out, uint64_t{field} << 3 | kBytes);
-  AppendVarint(out, bytes);
 }
 
 std::string EncodeChunkHead(uint64_t sequence, uint64_t number, const ChunkHeader& header,

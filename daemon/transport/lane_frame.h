@@ -48,10 +48,6 @@ std::string EncodeChunkHead(uint64_t sequence, uint64_t number, const ChunkHeade
 std::string EncodeChunkAck(uint64_t sequence);
 std::string EncodeLaneHello(const LaneHelloFrame& hello);
 
-// Appends a protobuf varint, or the tag and length of a length-delimited field.
-void AppendVarint(std::string& out, uint64_t value);
-void AppendBytesHead(std::string& out, uint32_t field, size_t bytes);
-
 }  // namespace causeway::transport
 
 #endif  // CAUSEWAY_DAEMON_TRANSPORT_LANE_FRAME_H_

@@ -32,9 +32,12 @@ inline constexpr uint64_t kChunkCreditBytesMin = 1024;
 inline constexpr uint64_t kWindowBytesMin = kChunkBytesMax;
 inline constexpr uint64_t kWindowBytesMax = uint64_t{64} << 30;
 
-// Tunnels through a relay: of one pair of clusters, of one relay, and of one end to one peer.
+// Tunnels through a relay: of one pair of clusters, and of one end to one peer; of one relay, in
+// equal shares of its pairs, so that none finds them taken; what a pair gets however many there
+// are.
 inline constexpr int kTunnelsPerPairMax = 2 * (kLanesPerPeerMax + 2);
 inline constexpr int kTunnelsTotalMax = 256;
+inline constexpr int kTunnelsPerPairMin = 6;
 inline constexpr size_t kTunnelReadBytesMax = 256 << 10;  // what one frame carries
 inline constexpr size_t kRelayPairsMax = 1024;
 

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/lane.h"
+#include "daemon/transport/line_pacer.h"
 #include "daemon/transport/link_timing.h"
 #include "daemon/transport/number_window.h"
 #include "daemon/transport/receive_credits.h"
@@ -119,6 +120,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   // Announces credit that has grown; `all`: however little.
   void SendGrants(bool all);
   void Tick(absl::Time now);
+  // Chunks wait for the line; `tcp` is of now.
+  void Pace(absl::Time now, const TcpTotals& tcp);
   // Ends the link, telling the peer why. OnLinkEnded is called before it returns.
   void End(const absl::Status& reason);
   // Everything that was sent and is not acknowledged, after the end.
@@ -154,6 +157,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
 
   void Up(const wan::v1::Hello& hello, absl::Time now);
   void LearnAddress(const std::string& address);
+  void SayHello(wan::v1::Hello& hello);
   void OnHello(const wan::v1::Hello& hello);
   void OnFrame(wan::v1::ControlFrame& frame);
   grpc::ByteBuffer Heartbeat(absl::Time now);
@@ -193,6 +197,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   absl::Time control_write_at_ = absl::InfiniteFuture();  // of the write outstanding
 
   std::vector<LaneSlot> lanes_;  // as many as were agreed; the first lanes_wanted_ are in use
+  LinePacer pacer_;
+  std::optional<uint64_t> paced_bytes_per_s_;  // what each connection was told; 0: as it likes
   int lanes_wanted_ = 0;
   int lanes_wished_ = 0;                       // by the peer
   std::vector<OutgoingChunk> unacknowledged_;  // after the end

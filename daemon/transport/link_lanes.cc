@@ -75,7 +75,18 @@ void Link::PumpLanes() {
   peer_.send_rate.SetBusy(MonotonicNow(), peer_.queue.Sendable());
 }
 
-void Link::OnLaneUp(Lane&) {}
+void Link::OnLaneUp(Lane&) { paced_bytes_per_s_.reset(); }
+
+void Link::Pace(absl::Time now, const TcpTotals& tcp) {
+  pacer_.Look(now, {tcp.connections, tcp.bytes_delivered, tcp.segments_sent, tcp.segments_resent,
+                    tcp.rtt_in_flight, rtt_.lowest()});
+  const int lanes = std::min(lanes_up(), peer_.lanes.in_use());
+  const uint64_t each =
+      lanes < 2 ? 0 : static_cast<uint64_t>(pacer_.bytes_per_s() / static_cast<double>(lanes));
+  if (each == paced_bytes_per_s_) return;
+  paced_bytes_per_s_ = each;
+  LimitRate(remotes(), each);
+}
 
 void Link::OnLaneBroken(Lane& lane, const absl::Status& reason, bool stalled) {
   if (ended_) return;
@@ -155,6 +166,7 @@ std::optional<OutgoingChunk> Link::NextChunk(const Lane& lane) {
   if (limit.limited()) {
     const absl::Time now = MonotonicNow();
     if (limit.Tokens(now) <= 0) {
+      pacer_.Idle();
       if (peer_.queue.Sendable()) owner_.OnPaced(limit.ReadyAt(now));
       return std::nullopt;
     }
@@ -166,6 +178,7 @@ std::optional<OutgoingChunk> Link::NextChunk(const Lane& lane) {
     peer_.counters.payload_bytes_sent += chunk->payload.size();
   } else {
     peer_.send_rate.SetBusy(MonotonicNow(), false);  // the line waits for chunks or credit
+    pacer_.Idle();
   }
   return chunk;
 }

@@ -185,6 +185,9 @@ void Peer::Stop() {
 void Peer::Tick(absl::Time now) {
   if (link_ != nullptr) {
     link_->Tick(now);
+    if (link_ == nullptr || !record_.send_rate.busy()) return;
+    shared_.tcp.Refresh(now, shared_.times.tick / 2);
+    link_->Pace(now, shared_.tcp.Of(link_->remotes()));
     return;
   }
   if (dialling_ != nullptr || shared_.draining || record_.Target().address.empty() ||

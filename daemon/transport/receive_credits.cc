@@ -101,10 +101,4 @@ std::vector<ReceiveCredits::Grant> ReceiveCredits::TakeGrants(bool all, absl::Ti
   return grants;
 }
 
-bool ReceiveCredits::HasGrants() const {
-  return std::any_of(runs_.begin(), runs_.end(), [this](const auto& entry) {
-    return entry.second.Grantable(OutstandingMax()) > entry.second.granted_bytes;
-  });
-}
-
 }  // namespace causeway::transport

@@ -42,7 +42,6 @@ class ReceiveCredits {
   // Grants that have grown enough to be worth a frame (an eighth of the window), or by anything if
   // `all`.
   std::vector<Grant> TakeGrants(bool all, absl::Time now);
-  bool HasGrants() const;  // that TakeGrants(true) would give in time
 
  private:
   struct Run {

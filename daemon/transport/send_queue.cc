@@ -120,12 +120,4 @@ std::vector<OutgoingChunk> SendQueue::Clear() {
   return all;
 }
 
-std::vector<std::string> SendQueue::WaitingForCredit() const {
-  std::vector<std::string> names;
-  for (const auto& [name, run] : runs_) {
-    if (!run.waiting.empty() && !run.HasCredit()) names.push_back(name);
-  }
-  return names;
-}
-
 }  // namespace causeway::transport

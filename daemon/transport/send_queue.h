@@ -53,8 +53,6 @@ class SendQueue {
 
   uint64_t chunks() const { return chunks_; }
   uint64_t bytes() const { return bytes_; }
-  // Runs whose next chunk waits for credit rather than for a lane.
-  std::vector<std::string> WaitingForCredit() const;
 
  private:
   struct Run {

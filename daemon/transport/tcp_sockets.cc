@@ -71,6 +71,14 @@ bool UnderBbr(int descriptor) {
 
 void TcpTotals::Add(const TcpTotals& other) {
   rtt_min = connections == 0 ? other.rtt_min : std::min(rtt_min, other.rtt_min);
+  const uint64_t in_flight = bytes_in_flight + other.bytes_in_flight;
+  if (in_flight > 0) {
+    rtt_in_flight = (rtt_in_flight * static_cast<double>(bytes_in_flight) +
+                     other.rtt_in_flight * static_cast<double>(other.bytes_in_flight)) /
+                    static_cast<double>(in_flight);
+  }
+  bytes_in_flight = in_flight;
+  bytes_delivered += other.bytes_delivered;
   connections += other.connections;
   paced += other.paced;
   segments_sent += other.segments_sent;
@@ -92,6 +100,9 @@ std::map<std::string, TcpTotals> ReadTcp() {
     one.paced = UnderBbr(descriptor) ? 1 : 0;
     one.segments_sent = info.tcpi_segs_out;
     one.segments_resent = info.tcpi_total_retrans;
+    one.bytes_delivered = uint64_t{info.tcpi_delivered} * info.tcpi_snd_mss;
+    one.bytes_in_flight = uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
+    if (one.bytes_in_flight > 0) one.rtt_in_flight = absl::Microseconds(info.tcpi_rtt);
     one.bytes_unsent = info.tcpi_notsent_bytes;
     if (info.tcpi_delivery_rate_app_limited == 0)
       one.delivery_bytes_per_s = info.tcpi_delivery_rate;
@@ -103,11 +114,10 @@ std::map<std::string, TcpTotals> ReadTcp() {
   return all;
 }
 
-bool TcpSnapshot::Refresh(absl::Time now, absl::Duration age) {
-  if (now - taken_at_ < age) return false;
+void TcpSnapshot::Refresh(absl::Time now, absl::Duration age) {
+  if (now - taken_at_ < age) return;
   taken_at_ = now;
   totals_ = ReadTcp();
-  return true;
 }
 
 TcpTotals TcpSnapshot::Of(const std::set<std::string>& remotes) const {
@@ -117,6 +127,16 @@ TcpTotals TcpSnapshot::Of(const std::set<std::string>& remotes) const {
     if (found != totals_.end()) totals.Add(found->second);
   }
   return totals;
+}
+
+void LimitRate(const std::set<std::string>& remotes, uint64_t bytes_per_s) {
+  const uint64_t limit = bytes_per_s == 0 ? ~uint64_t{0} : bytes_per_s;
+  ForEachConnection([&](int descriptor, const std::string& remote) {
+    if (remotes.count(remote) == 0) return;
+    // A connection that refuses it sends as its congestion control likes, as all would without
+    // this.
+    (void)setsockopt(descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &limit, sizeof(limit));
+  });
 }
 
 int LimitUnsent(const std::string& remote, int bytes) {

@@ -22,11 +22,14 @@ struct TcpTotals {
   int paced = 0;  // of those, under BBR
   uint64_t segments_sent = 0;
   uint64_t segments_resent = 0;
-  uint64_t bytes_unsent = 0;           // in the kernel, not yet on the wire
+  uint64_t bytes_unsent = 0;     // in the kernel, not yet on the wire
+  uint64_t bytes_delivered = 0;  // acknowledged, also out of order
+  uint64_t bytes_in_flight = 0;
   uint64_t delivery_bytes_per_s = 0;   // TCP's estimates, only those not limited by what we sent
   absl::Duration send_buffer_limited;  // how long each had no room for more; the longest
   absl::Duration receive_limited;      // how long the peer's window held each up; the longest
-  absl::Duration rtt_min;  // the lowest of the smoothed round-trip times; zero: no connection
+  absl::Duration rtt_min;        // the lowest of the smoothed round-trip times; zero: no connection
+  absl::Duration rtt_in_flight;  // smoothed, their mean by bytes in flight; zero: none are
 
   void Add(const TcpTotals& other);
 };
@@ -38,14 +41,17 @@ std::map<std::string, TcpTotals> ReadTcp();
 // The newest ReadTcp: one walk for all peers. One thread at a time.
 class TcpSnapshot {
  public:
-  // Reads again what is older than `age`. True: it did.
-  bool Refresh(absl::Time now, absl::Duration age);
+  // Reads again what is older than `age`.
+  void Refresh(absl::Time now, absl::Duration age);
   TcpTotals Of(const std::set<std::string>& remotes) const;
 
  private:
   std::map<std::string, TcpTotals> totals_;
   absl::Time taken_at_ = absl::InfinitePast();
 };
+
+// Lets each connection to one of `remotes` send no faster than so; 0: as fast as it likes.
+void LimitRate(const std::set<std::string>& remotes, uint64_t bytes_per_s);
 
 // Keeps at most about `bytes` unsent inside the kernel for each connection to `remote`, so that
 // what waits waits where it can still be ordered, cancelled or sent over another lane. Returns how

@@ -123,7 +123,7 @@ struct PeerStatus {
   uint64_t payload_bytes_acknowledged = 0;
   uint64_t chunks_sent = 0;
   uint64_t chunks_received = 0;
-  uint64_t chunks_resent = 0;     // again, after a lane broke
+  uint64_t chunks_resent = 0;  // again, after a lane broke
   uint64_t bytes_resent = 0;
   uint64_t chunks_duplicate = 0;  // received again and dropped
   uint64_t chunks_unwanted = 0;   // arrived after their run was closed here

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/frames.h"
-#include "daemon/transport/lane_frame.h"
 #include "daemon/transport/limits.h"
+#include "daemon/transport/wire_fields.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {

@@ -1,5 +1,6 @@
 #include "daemon/transport/tunnel_relay.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -96,7 +97,12 @@ class TunnelRelay::Splice {
   std::array<Side, 2> sides_;
 };
 
-TunnelRelay::TunnelRelay(Shared& shared, Offer offer) : shared_(shared), offer_(std::move(offer)) {
+TunnelRelay::TunnelRelay(Shared& shared, Offer offer)
+    : shared_(shared),
+      offer_(std::move(offer)),
+      tunnels_each_(
+          std::clamp(kTunnelsTotalMax / std::max(1, static_cast<int>(shared.config.relay.size())),
+                     kTunnelsPerPairMin, kTunnelsPerPairMax)) {
   for (const PairName& pair : shared_.config.relay) pairs_[pair];
 }
 
@@ -113,9 +119,10 @@ absl::Status TunnelRelay::Open(ByteStream* stream, const TunnelHelloFrame& hello
         "cluster ", shared_.config.cluster, " relays nothing between clusters ", hello.cluster,
         " and ", hello.to, "; its configuration's `relay` must say so"));
   }
-  if (pair->second.tunnels >= kTunnelsPerPairMax ||
-      splices_.size() >= static_cast<size_t>(kTunnelsTotalMax)) {
-    return absl::ResourceExhaustedError("all tunnels of this relay are in use");
+  if (pair->second.tunnels >= tunnels_each_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("clusters ", hello.cluster, " and ", hello.to, " have the ", tunnels_each_,
+                     " tunnels that are a pair's share of this relay; let them use fewer lanes"));
   }
   uint64_t id = 0;
   while (id == 0 || splices_.count(id) != 0) id = shared_.random();

@@ -55,6 +55,7 @@ class TunnelRelay {
   Shared& shared_;
   const Offer offer_;
   std::map<PairName, Pair> pairs_;  // those allowed
+  const int tunnels_each_;          // at most, of a pair
   std::map<uint64_t, std::unique_ptr<Splice>> splices_;
 };
 

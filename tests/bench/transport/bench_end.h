@@ -41,6 +41,9 @@ class BenchEnd {
   virtual void StartSending() = 0;
   virtual void StopSending() = 0;
   virtual Counts Count() = 0;
+  // Sends so many chunks; how long until the last of them was acknowledged. Not while it sends
+  // without end.
+  virtual absl::Duration Send(uint64_t chunks) = 0;
   // Round trips of single messages, one after another.
   virtual std::vector<absl::Duration> Ping(int count) = 0;
 };

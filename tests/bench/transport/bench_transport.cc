@@ -1,6 +1,7 @@
 // bench_transport: one end of a link, told by lines on standard input, one JSON line back each:
 //   up          waits until the link is up
 //   start       begins to send without end      stop   ceases
+//   send COUNT  sends so many chunks; seconds until the last one was acknowledged
 //   mark        the time, what was received, processor time and memory so far
 //   ping COUNT  round trips of single messages, in milliseconds
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/memory/allocator.h"
 #include "daemon/transport/poller.h"
 #include "tests/bench/transport/bench_end.h"
 
@@ -75,6 +77,10 @@ std::string Answer(BenchEnd& end, const std::string& line) {
     return "{}";
   }
   int count = 0;
+  if (line.rfind("send ", 0) == 0 && absl::SimpleAtoi(line.substr(5), &count) && count > 0) {
+    const absl::Duration took = end.Send(static_cast<uint64_t>(count));
+    return absl::StrCat("{\"seconds\": ", absl::ToDoubleSeconds(took), "}");
+  }
   if (line.rfind("ping ", 0) == 0 && absl::SimpleAtoi(line.substr(5), &count)) {
     return absl::StrCat("{\"ms\": [",
                         absl::StrJoin(end.Ping(count), ", ",
@@ -87,6 +93,7 @@ std::string Answer(BenchEnd& end, const std::string& line) {
 }
 
 int Main(int argc, char** argv) {
+  memory::KeepFreedMemory();
   Options options;
   bool raw = false;
   CLI::App app{"One end of a link; see tests/bench/run."};

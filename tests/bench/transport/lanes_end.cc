@@ -19,6 +19,8 @@ constexpr char kRun[] = "bench";
 // Sent and not acknowledged, or waiting for the line: beyond what any measured path holds.
 constexpr uint64_t kAheadBytes = 48 << 20;
 constexpr uint32_t kEchoed = 1;  // of a ping's fragment: set in the answer
+constexpr absl::Duration kSendLimit = absl::Minutes(2);
+constexpr absl::Duration kNoLinkPause = absl::Milliseconds(10);
 constexpr absl::Duration kPingLimit = absl::Seconds(30);
 
 class LanesEnd final : public BenchEnd, private transport::TransportListener {
@@ -77,7 +79,7 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
 
   void StartSending() override {
     if (sending_.exchange(true)) return;
-    sender_ = std::thread([this] { Send(); });
+    sender_ = std::thread([this] { SendUntilStopped(); });
   }
 
   void StopSending() override {
@@ -101,6 +103,21 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
     counts.lanes_up = static_cast<uint64_t>(status.lanes_up);
     counts.lanes_reason = status.lanes_reason;
     return counts;
+  }
+
+  absl::Duration Send(uint64_t chunks) override {
+    const memory::SharedBuffer payload = Payload();
+    const absl::Time begin = absl::Now();
+    sending_ = true;
+    for (uint64_t i = 0; i < chunks; ++i) {
+      if (!SendOne(payload, static_cast<uint32_t>(i))) return absl::InfiniteDuration();
+    }
+    absl::MutexLock lock(&mutex_);
+    const absl::Time limit = begin + kSendLimit;
+    while (ahead_ > 0 && absl::Now() < limit)
+      changed_.WaitWithTimeout(&mutex_, limit - absl::Now());
+    sending_ = false;
+    return ahead_ > 0 ? absl::InfiniteDuration() : absl::Now() - begin;
   }
 
   std::vector<absl::Duration> Ping(int count) override {
@@ -127,28 +144,41 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
     return status.peers.empty() ? transport::PeerStatus() : std::move(status.peers[0]);
   }
 
-  void Send() {
-    // The bytes do not matter to anybody: one payload serves for all chunks.
+  // The bytes do not matter to anybody: one payload serves for all chunks.
+  memory::SharedBuffer Payload() {
     auto buffer = pool_.Allocate(options_.chunk_bytes);
-    if (!buffer.ok()) return;
+    if (!buffer.ok()) return {};
     for (std::byte& byte : buffer->span()) byte = std::byte{0x5a};
-    const memory::SharedBuffer payload(*std::move(buffer));
+    return memory::SharedBuffer(*std::move(buffer));
+  }
+
+  // False: there is no link at the moment, or nothing is to be sent any more.
+  bool SendOne(const memory::SharedBuffer& payload, uint32_t index) {
+    {
+      absl::MutexLock lock(&mutex_);
+      while (ahead_ * options_.chunk_bytes >= kAheadBytes && sending_) changed_.Wait(&mutex_);
+      if (!sending_) return false;
+      ++ahead_;
+    }
     transport::ChunkHeader header;
     header.run = kRun;
     header.epoch = {1, options_.cluster};
     header.incarnation = 1;
-    for (uint32_t index = 0; sending_; ++index) {
-      {
+    header.index = index;
+    if (transport_->SendChunk(options_.peer, header, payload, index).ok()) return true;
+    absl::MutexLock lock(&mutex_);
+    --ahead_;
+    return false;
+  }
+
+  void SendUntilStopped() {
+    const memory::SharedBuffer payload = Payload();
+    for (uint32_t index = 0; sending_ && payload.size() > 0;) {
+      if (SendOne(payload, index)) {
+        ++index;
+      } else {
         absl::MutexLock lock(&mutex_);
-        while (ahead_ * options_.chunk_bytes >= kAheadBytes && sending_) changed_.Wait(&mutex_);
-        ++ahead_;
-      }
-      header.index = index;
-      if (!sending_) break;
-      if (!transport_->SendChunk(options_.peer, header, payload, index).ok()) {
-        absl::MutexLock lock(&mutex_);
-        --ahead_;
-        changed_.WaitWithTimeout(&mutex_, absl::Milliseconds(10));  // no link at the moment
+        if (sending_) changed_.WaitWithTimeout(&mutex_, kNoLinkPause);
       }
     }
   }

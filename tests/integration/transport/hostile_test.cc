@@ -7,6 +7,7 @@
 
 #include "daemon/transport/channel.h"
 #include "daemon/transport/lane_frame.h"
+#include "daemon/transport/wire_fields.h"
 #include "proto/wan.pb.h"
 #include "tests/integration/transport/raw_peer.h"
 #include "tests/integration/transport/recorder.h"

@@ -194,7 +194,7 @@ TEST_CASE("a health probe is answered") {
   tokyo.AddPeer("paris", "");
   tokyo.Start();
   RawPeer probe(tokyo.address(), kHealthMethod);
-  REQUIRE(probe.Write(""));
+  probe.Write("");  // may come after the answer, which waits for no request
   CHECK(probe.Read() == std::string("\x08\x01"));
   CHECK(probe.Finish().ok());
   CHECK(tokyo.transport().Status().streams_refused == 0);

@@ -1,9 +1,11 @@
 // Two clusters that cannot reach each other link through a third one, which can neither read nor
 // change what it forwards.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/transport/fake_relay.h"
 #include "tests/integration/transport/recorder.h"
 #include "tests/integration/transport/tls_gateway.h"
@@ -107,6 +109,33 @@ TEST_CASE("two clusters exchange through a relay, which shows what it carries") 
   REQUIRE(ends.paris.gateway.WaitUp("oslo"));
   ends.Open();
   ends.Exchange(2, 20);
+}
+
+TEST_CASE("a pair has its share of a relay's tunnels, and leaves the others theirs") {
+  Authority authority;
+  Relay relay(authority, /*allowed=*/true);
+  for (int i = 0; i < kTunnelsTotalMax; ++i) {
+    relay.oslo.gateway.config.relay.emplace_back(absl::StrCat("a", i), absl::StrCat("b", i));
+  }
+  relay.oslo.gateway.Start();
+  Ends ends(authority);
+  for (TlsGateway* end : {&ends.paris, &ends.tokyo}) {
+    end->gateway.config.lanes = 2 * kTunnelsPerPairMin;
+  }
+  ends.Start(relay.oslo.gateway.address());
+  ends.Open();
+  REQUIRE(ends.paris.gateway.WaitLanes("tokyo", kTunnelsPerPairMin - 1));
+  ends.Exchange(1, 20);
+  REQUIRE(relay.oslo.gateway.recorder.Wait([](const Notes& n) {
+    return std::any_of(n.refused.begin(), n.refused.end(), [](const absl::Status& reason) {
+      return reason.message().find("a pair's share of this relay") != absl::string_view::npos;
+    });
+  }));
+  int tunnels = 0;
+  for (const RelayedPair& pair : relay.oslo.gateway.transport().Status().relayed) {
+    tunnels += pair.tunnels;
+  }
+  CHECK(tunnels == kTunnelsPerPairMin);
 }
 
 TEST_CASE("a relay that is not told to relay a pair refuses, and says so") {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/transport/limits.h"
+#include "daemon/transport/wire_fields.h"
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {

@@ -33,7 +33,7 @@ TEST_CASE("nothing leaves without credit, and then by priority and age") {
   queue.Add(source.Chunk("a", 1, 5, 3000));
   queue.Add(source.Chunk("a", 2, 1, 3000));
   CHECK_FALSE(queue.Take().has_value());
-  CHECK(queue.WaitingForCredit() == std::vector<std::string>{"a"});
+  CHECK_FALSE(queue.Sendable());
 
   queue.Grant("a", 6500);
   auto first = queue.Take();

@@ -59,6 +59,13 @@ int Limit(int descriptor) {
   return value;
 }
 
+uint64_t RateLimit(int descriptor) {
+  uint64_t value = 0;
+  socklen_t length = sizeof(value);
+  REQUIRE(getsockopt(descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &length) == 0);
+  return value;
+}
+
 TEST_CASE("connections are found by remote address and their unsent bytes limited") {
   for (int family : {AF_INET, AF_INET6}) {
     CAPTURE(family);
@@ -77,14 +84,33 @@ TEST_CASE("connections are found by remote address and their unsent bytes limite
     CHECK(LimitUnsent(client, 23456) == 1);
     CHECK(Limit(connection.server) == 23456);
 
-    REQUIRE(write(connection.client, "x", 1) == 1);
+    const uint64_t unlimited = RateLimit(connection.client);
+    LimitRate({server}, 34567);
+    CHECK(RateLimit(connection.client) == 34567);
+    CHECK(RateLimit(connection.server) == unlimited);
+    LimitRate({server, client}, 0);
+    CHECK(RateLimit(connection.client) == unlimited);
+
+    // The answer carries the acknowledgement.
+    char byte = 'x';
+    REQUIRE(write(connection.client, &byte, 1) == 1);
+    REQUIRE(read(connection.server, &byte, 1) == 1);
+    REQUIRE(write(connection.server, &byte, 1) == 1);
+    REQUIRE(read(connection.client, &byte, 1) == 1);
     TcpSnapshot snapshot;
     CHECK(snapshot.Of({server}).connections == 0);
     const absl::Time now = absl::UnixEpoch();
-    CHECK(snapshot.Refresh(now, absl::Seconds(1)));
-    CHECK_FALSE(snapshot.Refresh(now + absl::Milliseconds(999), absl::Seconds(1)));
+    snapshot.Refresh(now, absl::Seconds(1));
     CHECK(snapshot.Of({server}).connections == 1);
-    CHECK(snapshot.Of({server}).segments_sent > 0);
+    const TcpTotals first = snapshot.Of({server});
+    CHECK(first.segments_sent > 0);
+    CHECK(first.bytes_delivered > 0);
+    CHECK(first.bytes_in_flight == 0);
+    REQUIRE(write(connection.client, &byte, 1) == 1);
+    snapshot.Refresh(now + absl::Milliseconds(999), absl::Seconds(1));
+    CHECK(snapshot.Of({server}).segments_sent == first.segments_sent);
+    snapshot.Refresh(now + absl::Seconds(1), absl::Seconds(1));
+    CHECK(snapshot.Of({server}).segments_sent > first.segments_sent);
     CHECK(snapshot.Of({server, client}).connections == 2);
     CHECK(snapshot.Of({"ipv4:127.0.0.1:1"}).connections == 0);
     CHECK(snapshot.Of({}).connections == 0);
