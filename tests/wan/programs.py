@@ -20,14 +20,17 @@ def tail(path, lines=15):
 
 
 class Programs:
-    """Paths in a build directory."""
+    """Paths in a build directory, and of the sources that it was built from."""
 
-    def __init__(self, directory):
-        self.directory = os.path.abspath(directory)
+    def __init__(self, directory, source=ROOT):
+        self.directory, self.source = os.path.abspath(directory), source
         self.daemon = self.find("bin/causewayd")
         self.command = self.find("daemon/cli/causeway")
         self.library = self.find("client/libcauseway.so")
-        self.emulator = self.find("tests/wan/emulator/wan_emulator")
+
+    @property
+    def emulator(self):
+        return self.find("tests/wan/emulator/wan_emulator")
 
     def find(self, path):
         full = os.path.join(self.directory, path)
@@ -38,7 +41,7 @@ class Programs:
     def trainer_environment(self):
         """For a Python program that imports causeway from the source tree."""
         return {**os.environ, "CAUSEWAY_LIBRARY": self.library, "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONPATH": os.path.join(ROOT, "client", "python")}
+                "PYTHONPATH": os.path.join(self.source, "client", "python")}
 
 
 def newest():

@@ -112,10 +112,11 @@ class Gateway:
         return []
 
 
-def start(link, programs, directory, logs, runs, settings=""):
+def start(link, programs, directory, logs, runs, settings="", others=None):
     """An authority, and at each site a certificate, a configuration and a daemon.
 
-    `runs` are run_entry texts. Returns {cluster: Gateway} once all answer.
+    `runs` are run_entry texts; `others`: {cluster: Programs} where not all run the same ones. Returns
+    {cluster: Gateway} once all answer.
     """
     pki = os.path.join(directory, "pki")
     _command(programs.command, "pki", "init", "--domain", DOMAIN, "--directory", pki)
@@ -128,8 +129,9 @@ def start(link, programs, directory, logs, runs, settings=""):
         path = os.path.join(logs, f"{cluster}.yaml")
         with open(path, "w") as file:
             file.write(configuration(cluster, addresses, own, own, runs, settings))
-        _command(programs.command, "check-config", path)
-        gateways[cluster] = Gateway(link, programs, cluster, own, path,
+        own_programs = (others or {}).get(cluster, programs)
+        _command(own_programs.command, "check-config", path)
+        gateways[cluster] = Gateway(link, own_programs, cluster, own, path,
                                     os.path.join(logs, f"gateway-{cluster}.log"))
         gateways[cluster].start()
     for gateway in gateways.values():
