@@ -56,6 +56,8 @@ void Acceptor::MarkInstalled() {
 void Acceptor::OnPrepare(ClusterId from, const Header& header, const Prepare& body) {
   const Epoch& epoch = header.epoch;
   if (epoch.candidate != from || epoch < context_.durable.promised) return;
+  // A run that exists is not founded again, and a wiped disk stays a wiped one.
+  if (body.founding && context_.RunExists()) return;
   // A repeat is the same report: the freeze keeps it so.
   if (epoch > context_.durable.promised) GivePromise(epoch, body.founding);
   if (context_.HasRecord() && context_.record().epoch >= epoch) return;

@@ -10,12 +10,13 @@ namespace {
 class Bytes {
  public:
   explicit Bytes(std::string_view tag) {
-    for (char c : tag) data_.push_back(static_cast<uint8_t>(c));
+    data_.reserve(kUsual);
+    data_.insert(data_.end(), tag.begin(), tag.end());
   }
   Bytes& U64(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      data_.push_back(static_cast<uint8_t>(value >> shift));
-    }
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(value >> (8 * i));
+    data_.insert(data_.end(), bytes, bytes + 8);
     return *this;
   }
   Bytes& Hash(const Hash256& hash) {
@@ -25,6 +26,8 @@ class Bytes {
   const std::vector<uint8_t>& data() const { return data_; }
 
  private:
+  static constexpr size_t kUsual = 512;  // bytes of a commit of a few clusters
+
   std::vector<uint8_t> data_;
 };
 

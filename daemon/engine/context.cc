@@ -31,6 +31,15 @@ bool Context::Outdated() const {
   return false;
 }
 
+bool Context::RunExists() const {
+  if (HasRecord()) return true;
+  for (int id = 0; id < config.clusters; ++id) {
+    const Peer& peer = peers[static_cast<ClusterId>(id)];
+    if (peer.report && !peer.report->accepted.None()) return true;
+  }
+  return false;
+}
+
 bool Context::RollbackApproved() const {
   if (rollback_approved) return true;
   for (int id = 0; id < config.clusters; ++id) {
@@ -68,29 +77,32 @@ ClusterSet Context::OutOfTouch() const {
   return out;
 }
 
-bool Context::Envelop(ClusterId to, const Epoch& epoch, Lineage lineage, Message message,
-                      Action* out) {
+std::optional<Header> Context::HeaderFor(ClusterId to, const Epoch& epoch, Lineage lineage,
+                                         const Message& message) const {
   assert(to != self() && to < config.clusters);
   const Incarnation known = peers[to].incarnation;
   const bool early =
       std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message);
-  if (known == 0 && !early) return false;
-  *out = engine::Send{to, {{epoch, lineage, config.incarnation, known}, std::move(message)}};
-  return true;
+  if (known == 0 && !early) return std::nullopt;
+  return Header{epoch, lineage, config.incarnation, known};
 }
 
-void Context::Send(ClusterId to, Message message) {
+void Context::Send(ClusterId to, Message&& message) {
   const Epoch epoch = HasRecord() ? record().epoch : Epoch{};
   SendIn(to, epoch, HasRecord() ? record().lineage : 0, std::move(message));
 }
 
-void Context::SendIn(ClusterId to, const Epoch& epoch, Lineage lineage, Message message) {
-  Action action;
-  if (Envelop(to, epoch, lineage, std::move(message), &action)) Act(std::move(action));
+void Context::SendIn(ClusterId to, const Epoch& epoch, Lineage lineage, Message&& message) {
+  const std::optional<Header> header = HeaderFor(to, epoch, lineage, message);
+  if (!header) return;
+  auto& send = std::get<engine::Send>(actions_.emplace_back(std::in_place_type<engine::Send>));
+  send.to = to;
+  send.envelope.header = *header;
+  send.envelope.message = std::move(message);
 }
 
 void Context::SendToMembers(const Message& message) {
-  for (ClusterId to : Others()) Send(to, message);
+  for (ClusterId to : Others()) Send(to, Message(message));
 }
 
 uint64_t Context::Persist() {
@@ -99,15 +111,15 @@ uint64_t Context::Persist() {
 }
 
 void Context::SendWhenDurable(ClusterId to, const Epoch& epoch, Lineage lineage, Message message) {
-  Action action;
-  if (!Envelop(to, epoch, lineage, std::move(message), &action)) return;
   if (IsDurable(token_)) {
-    Act(std::move(action));
+    SendIn(to, epoch, lineage, std::move(message));
     return;
   }
+  const std::optional<Header> header = HeaderFor(to, epoch, lineage, message);
+  if (!header) return;
   // Bounded: a disk that is slower than the repeats must not collect them.
   if (held_.size() >= static_cast<size_t>(4 * config.clusters)) held_.erase(held_.begin());
-  held_.push_back({token_, std::move(action)});
+  held_.push_back({token_, engine::Send{to, {*header, std::move(message)}}});
 }
 
 void Context::OnPersisted(uint64_t token) {

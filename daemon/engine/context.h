@@ -72,6 +72,8 @@ class Context {
     others.Erase(self());
     return others;
   }
+  // Here or at a peer there is a record.
+  bool RunExists() const;
   // A peer speaks of a later installed epoch: this gateway was left behind.
   bool Outdated() const;
 
@@ -84,13 +86,13 @@ class Context {
   // out so that the rest can work: of each such pair the higher name, never this gateway.
   ClusterSet OutOfTouch() const;
 
-  void Act(Action action) { actions_.push_back(std::move(action)); }
+  void Act(Action&& action) { actions_.push_back(std::move(action)); }
   void Note(std::string text) { Act(engine::Note{std::move(text), false}); }
   void Warn(std::string text) { Act(engine::Note{std::move(text), true}); }
   // In the name of the accepted record, or of an explicit epoch. Dropped where the receiver's
   // incarnation is not known yet and the message needs it.
-  void Send(ClusterId to, Message message);
-  void SendIn(ClusterId to, const Epoch& epoch, Lineage lineage, Message message);
+  void Send(ClusterId to, Message&& message);
+  void SendIn(ClusterId to, const Epoch& epoch, Lineage lineage, Message&& message);
   void SendToMembers(const Message& message);
 
   // Writes the durable state; what SendWhenDurable gets afterwards leaves once that is done.
@@ -98,8 +100,14 @@ class Context {
   void SendWhenDurable(ClusterId to, const Epoch& epoch, Lineage lineage, Message message);
   bool IsDurable(uint64_t token) const { return durable_token_ >= token; }
   void OnPersisted(uint64_t token);
+  size_t held() const { return held_.size(); }  // messages that wait for the disk
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  // Into `out`, whose room is used again.
+  void TakeActions(std::vector<Action>* out) {
+    out->clear();
+    actions_.swap(*out);
+  }
 
  private:
   struct Held {
@@ -107,7 +115,8 @@ class Context {
     Action action;
   };
 
-  bool Envelop(ClusterId to, const Epoch& epoch, Lineage lineage, Message message, Action* out);
+  std::optional<Header> HeaderFor(ClusterId to, const Epoch& epoch, Lineage lineage,
+                                  const Message& message) const;
 
   std::vector<Action> actions_;
   std::vector<Held> held_;

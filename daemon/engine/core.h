@@ -22,11 +22,12 @@ class Core {
   Core(Config config, Durable durable, uint64_t random_seed);
 
   void Handle(Time now, const Event& event);
-  std::vector<Action> TakeActions() { return context_.TakeActions(); }
+  void TakeActions(std::vector<Action>* out) { context_.TakeActions(out); }
   Time NextTimer() const;
   Status Snapshot() const;
   const Ledger& ledger() const { return ledger_; }
   uint64_t messages_dropped() const { return context_.dropped; }
+  Kept CountKept() const;
 
  private:
   void On(const Start& event);

@@ -50,7 +50,7 @@ class Decider {
   ClusterSet keepers_;
   bool below_ = false;
   bool roll_back_ = false;
-  std::string impossible_;  // what somebody reports and cannot be
+  std::string impossible_;    // what somebody reports and cannot be
   bool seeded_anew_ = false;  // from what the seed's trainer brought, whatever the run had become
   Record record_;
 };

@@ -15,7 +15,13 @@ Engine::~Engine() = default;
 
 void Engine::Handle(Time now, const Event& event) { core_->Handle(now, event); }
 
-std::vector<Action> Engine::TakeActions() { return core_->TakeActions(); }
+std::vector<Action> Engine::TakeActions() {
+  std::vector<Action> out;
+  core_->TakeActions(&out);
+  return out;
+}
+
+void Engine::TakeActions(std::vector<Action>* out) { core_->TakeActions(out); }
 
 Time Engine::NextTimer() const { return core_->NextTimer(); }
 
@@ -29,6 +35,8 @@ const std::vector<CommitRecord>& Engine::Records(FragmentId fragment) const {
   assert(fragment < core_->ledger().size());
   return core_->ledger()[fragment].records;
 }
+
+Kept Engine::CountKept() const { return core_->CountKept(); }
 
 uint64_t Engine::messages_dropped() const { return core_->messages_dropped(); }
 

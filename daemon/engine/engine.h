@@ -43,6 +43,8 @@ class Engine {
 
   // The actions since the last call, to be carried out in order.
   std::vector<Action> TakeActions();
+  // The same into `out`, whose room is used again: for drivers of many events.
+  void TakeActions(std::vector<Action>* out);
 
   // When a Timer event is due if nothing happens before; kNever: not at all.
   Time NextTimer() const;
@@ -57,6 +59,7 @@ class Engine {
   const std::vector<CommitRecord>& Records(FragmentId fragment) const;
 
   uint64_t messages_dropped() const;
+  Kept CountKept() const;
 
  private:
   std::unique_ptr<Core> core_;

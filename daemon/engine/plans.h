@@ -25,6 +25,8 @@ class Plans {
   PlanId For(RoundNumber round) const;
   bool Known(PlanId id) const { return Find(id) != nullptr || id == 0; }
 
+  size_t size() const { return known_.size(); }
+
   void Propose(RoundNumber from_round, const std::string& body);
   // From a member, and of an epoch that there has been. What others tell pushes out no plan of the
   // leaders', and none that somebody else told. One that came too early is repeated.

@@ -60,6 +60,7 @@ class Rounds {
   bool HoldsBase(FragmentId id) const;
   // A COMPLETE of this gateway is undecided.
   bool Undecided(FragmentId id) const { return open_[id].sent.has_value(); }
+  size_t votes(FragmentId id) const { return open_[id].votes.size(); }
   void FillReport(std::vector<FragmentReport>* reports) const;
   void FillStatus(std::vector<FragmentStatus>* statuses) const;
   Time NextDeadline() const;

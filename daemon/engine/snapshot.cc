@@ -81,4 +81,15 @@ Status Core::Snapshot() const {
   return status;
 }
 
+Kept Core::CountKept() const {
+  Kept kept;
+  kept.held = context_.held();
+  kept.plans = plans_.size();
+  for (FragmentId id = 0; id < ledger_.size(); ++id) {
+    kept.votes += rounds_.votes(id);
+    kept.records += ledger_[id].records.size();
+  }
+  return kept;
+}
+
 }  // namespace causeway::engine

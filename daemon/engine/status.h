@@ -2,6 +2,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_STATUS_H_
 #define CAUSEWAY_DAEMON_ENGINE_STATUS_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,14 @@ struct PeerStatus {
   bool connected = false;
   bool suspected = false;
   bool member = false;
+};
+
+// How much an engine keeps of what others said and of what was decided, of all fragments together.
+struct Kept {
+  size_t votes = 0;
+  size_t records = 0;
+  size_t held = 0;  // messages that wait for the disk
+  size_t plans = 0;
 };
 
 struct Status {

@@ -32,6 +32,7 @@ inline constexpr std::string_view kRunStalled = "run.stalled";
 inline constexpr std::string_view kRunFailed = "run.failed";
 inline constexpr std::string_view kRunFinished = "run.finished";
 inline constexpr std::string_view kRunForgotten = "run.forgotten";
+inline constexpr std::string_view kRunRecordFailed = "run.record-failed";
 inline constexpr std::string_view kRunResidualLost = "run.residual-lost";
 inline constexpr std::string_view kEpochInstalled = "run.epoch-installed";
 inline constexpr std::string_view kPlan = "run.plan";

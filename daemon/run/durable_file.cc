@@ -50,6 +50,12 @@ absl::Status WriteAll(int descriptor, const std::string& bytes, const std::strin
   return absl::OkStatus();
 }
 
+absl::Status SyncDirectory(const std::string& path) {
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return Failed("cannot fsync", path);
+  return absl::OkStatus();
+}
+
 std::string Frame(const std::string& payload) {
   std::string out(kMagic, kMagicBytes);
   const uint32_t size = static_cast<uint32_t>(payload.size());
@@ -122,15 +128,15 @@ absl::Status DurableFile::Write(const engine::Durable& durable) const {
     if (::fsync(file.get()) != 0) return Failed("cannot fsync", fresh);
   }
   if (::rename(fresh.c_str(), path_.c_str()) != 0) return Failed("cannot rename to", path_);
-  const Descriptor directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-    return Failed("cannot fsync", directory_);
-  return absl::OkStatus();
+  return SyncDirectory(directory_);
 }
 
+// A record that comes back after a power cut would speak for a run that was forgotten.
 absl::Status DurableFile::Remove() const {
-  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) return Failed("cannot remove", path_);
-  return absl::OkStatus();
+  if (::unlink(path_.c_str()) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : Failed("cannot remove", path_);
+  }
+  return SyncDirectory(directory_);
 }
 
 }  // namespace causeway::run

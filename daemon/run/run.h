@@ -170,6 +170,7 @@ class Run final : private exchange::ExchangeListener {
 
   // ---- operators (run_operators.cc)
   absl::StatusOr<std::string> Forget();
+  void KeepOnDisk();
   absl::StatusOr<std::string> ChangeVoters(const admin::v1::ChangeRunRequest& request);
   absl::Status CheckFounded() const;
 

@@ -29,7 +29,8 @@ void Run::Do(const engine::Persist& action) {
     Drive(engine::Persisted{action.token});
     return;
   }
-  around_.log->Error(event::kCheckpointFailed, {{"run", name()}}, std::string(written.message()));
+  around_.log->Error(event::kRunRecordFailed, {{"run", name()}},
+                     absl::StrCat(written.message(), "; no membership changes until it is written"));
   persist_timer_ = around_.loop->After(kPersistRetryUs, [this, action] {
     persist_timer_ = 0;
     Do(action);

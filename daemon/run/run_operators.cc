@@ -92,14 +92,26 @@ absl::StatusOr<std::string> Run::ChangeVoters(const Request& request) {
                       " once all of them are heard");
 }
 
+// All that is here is to be on disk, whatever lies there.
+void Run::KeepOnDisk() {
+  checkpoints_.Attach({schema_, endpoint_, outer_, exchange_.get()});
+  for (engine::FragmentId fragment = 0; fragment < adopted_.size(); ++fragment) {
+    if (adopted_[fragment]) checkpoints_.OnChange(fragment);
+  }
+}
+
 absl::StatusOr<std::string> Run::Forget() {
   if (trainer_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "run '", name(), "' has a trainer attached; end it first, then forget the run"));
   }
   // The record goes last: without it, nothing that lies here is used.
-  if (absl::Status removed = checkpoints_.Remove(); !removed.ok()) return removed;
-  if (absl::Status removed = file_.Remove(); !removed.ok()) return removed;
+  absl::Status removed = checkpoints_.Remove();
+  if (removed.ok()) removed = file_.Remove();
+  if (!removed.ok()) {
+    if (exchange_) KeepOnDisk();  // the run goes on as it was
+    return removed;
+  }
   Reset();
   rounds_committed_ = rounds_excluded_ = 0;
   finished_ = false;

@@ -56,6 +56,10 @@ void World::ChangeVoters() {
 void World::Fault() {
   const int id = static_cast<int>(random_.Below(static_cast<uint64_t>(clusters_)));
   Gateway& gateway = node(id);
+  if ((profile_ & kClocksJump) != 0 && random_.Chance(0.15)) {
+    if (gateway.up()) JumpClock(id, static_cast<Time>(random_.Below(4 * kPeerTimeout)));
+    return;
+  }
   const uint64_t kind = random_.Below(100);
   if (kind < 18) {
     if (!gateway.up()) return;
@@ -90,14 +94,14 @@ void World::Fault() {
     KillTrainer(id);
     Schedule(static_cast<Time>(1 + random_.Below(100)) * kTick, id, TrainerReturns{});
   } else if (kind < 90) {
-    if ((profile_ & 2) != 0) ChangeVoters();
+    if ((profile_ & kVotersChange) != 0) ChangeVoters();
   } else if (kind < 93) {
     if (!gateway.up() || gateway.frozen) return;
     const bool stop = random_.Chance(0.5);
     Say(std::string("the operator of ") + static_cast<char>('A' + id) +
         (stop ? " stops the run" : " lets the run go on"));
     Tell(id, engine::StopRequested{stop});
-  } else if ((profile_ & 2) != 0 && gateway.up() && !gateway.frozen) {
+  } else if ((profile_ & kVotersChange) != 0 && gateway.up() && !gateway.frozen) {
     const engine::Status status = gateway.engine().Snapshot();
     if (status.record && status.record->electorate.voters.Count() > 2) {
       Say(std::string(1, static_cast<char>('A' + id)) + " asks to leave");

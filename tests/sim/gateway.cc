@@ -192,7 +192,7 @@ void Gateway::OnComputed(Time now, FragmentId id) {
   fragment.computing = false;
   if (!trainer_.attached || !fragment.has_base || fragment.op) return;
   const engine::OpId op{trainer_.session, ++operations_};
-  fragment.op = TrainerOp{op, fragment.base, 1 + random_.Below(9)};
+  fragment.op = TrainerOp{op, fragment.base, random_.Below(10)};
   engine::StateId base = fragment.base;
   if (random_.Chance(0.3)) base.chain = {};  // a trainer need not know it
   Handle(now, engine::Submit{id, base, fragment.op->weight, op});

@@ -61,7 +61,7 @@ struct Disk {
 class Surroundings {
  public:
   virtual ~Surroundings() = default;
-  virtual void SendEnvelope(int from, const engine::Send& send) = 0;
+  virtual void SendEnvelope(int from, engine::Send& send) = 0;  // takes what it carries
   virtual void SendData(int from, int to, const DataPacket& packet) = 0;
   virtual void SendState(int from, int to, const StatePacket& packet) = 0;
   virtual void AfterFsync(int node, engine::Incarnation incarnation,
@@ -160,7 +160,7 @@ class Gateway {
 
   void Perform(Time now);
   void RequestState(const Plane& plane);
-  void Do(Time now, const engine::Send& action);
+  void Do(Time, const engine::Send&) {}  // on their way already (Perform)
   void Do(Time now, const engine::Persist& action);
   void Do(Time now, const engine::StartContribution& action);
   void Do(Time now, const engine::ResendContribution& action);
@@ -202,6 +202,7 @@ class Gateway {
   Trainer trainer_;
   bool fatal_ = false;
   std::string fatal_words_;
+  std::vector<engine::Action> taken_;
   std::vector<engine::Action> pending_;  // being performed
   bool performing_ = false;
   uint64_t memories_ = 0;

@@ -27,13 +27,22 @@ constexpr size_t kActionsMax = 20'000;
 }  // namespace
 
 void Gateway::Perform(Time now) {
-  for (engine::Action& action : engine_->TakeActions()) pending_.push_back(std::move(action));
+  engine_->TakeActions(&taken_);
+  if (pending_.empty()) {
+    pending_.swap(taken_);
+  } else {
+    for (engine::Action& action : taken_) pending_.push_back(std::move(action));
+  }
   if (pending_.size() > kActionsMax) throw Violation("UNBOUNDED: actions of one event");
   if (performing_) return;  // an action led to an event: its actions come after those before it
   performing_ = true;
   for (size_t at = 0; at < pending_.size(); ++at) {
+    if (auto* send = std::get_if<engine::Send>(&pending_[at])) {
+      world_.SendEnvelope(id_, *send);
+      continue;
+    }
     const engine::Action action = std::move(pending_[at]);
-    if (world_.Tracing() && !std::holds_alternative<engine::Send>(action)) {
+    if (world_.Tracing()) {
       world_.Trace(id_, engine::Describe(action));
     }
     std::visit([this, now](const auto& body) { Do(now, body); }, action);
@@ -41,8 +50,6 @@ void Gateway::Perform(Time now) {
   pending_.clear();
   performing_ = false;
 }
-
-void Gateway::Do(Time, const engine::Send& action) { world_.SendEnvelope(id_, action); }
 
 void Gateway::Do(Time, const engine::Persist& action) {
   world_.AfterFsync(id_, incarnation_, action);
@@ -79,6 +86,9 @@ void Gateway::Do(Time, const engine::ResendContribution& action) {
 
 void Gateway::Do(Time, const engine::Reduce& action) {
   Plane& plane = planes_[action.fragment];
+  if (action.attempt > 2 * static_cast<engine::Attempt>(config_.clusters)) {
+    throw Violation("UNBOUNDED: attempts of a round");
+  }
   plane.reduce = action;
   plane.reduced = false;
   TryReduce(action.fragment);

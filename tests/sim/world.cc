@@ -6,10 +6,14 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/engine/plans.h"
+#include "daemon/engine/votes.h"
+
 namespace causeway::sim {
 namespace {
 
 constexpr Time kLanePeriod = 12 * kTick;
+constexpr uint64_t kBoundsEvery = 64;
 constexpr uint64_t kEventsMax = 3'000'000;
 
 }  // namespace
@@ -44,12 +48,14 @@ World::World(const WorldOptions& options)
       config.straggler = engine::StragglerPolicy::kDeadline;
       config.deadline_grace = static_cast<Time>(20 + random_.Below(100)) * kTick;
     }
-    profile_ = static_cast<int>(random_.Below(4));
+    profile_ = static_cast<int>(random_.Below(kProfiles / 2));
+    if (random_.Chance(0.1)) profile_ |= kHostile;
+    if (options_.profile) profile_ = *options_.profile;
     network_.loss = random_.Chance(0.5) ? 0.02 : 0.1 * static_cast<double>(random_.Below(3));
     network_.duplication = 0.05 * static_cast<double>(random_.Below(4));
     network_.delay_max = (random_.Chance(0.3) ? 3 : random_.Chance(0.6) ? 25 : 60) * kTick;
     fault_pace_ = static_cast<Time>(15 + random_.Below(80)) * kTick;
-    disk_loss_ = (profile_ & 1) != 0 ? 0.45 : 0.1;
+    disk_loss_ = (profile_ & kDisksLost) != 0 ? 0.45 : 0.1;
   }
 #ifdef CAUSEWAY_ENGINE_FAULTS
   config.faults = options_.faults;
@@ -57,6 +63,7 @@ World::World(const WorldOptions& options)
   frozen_.resize(static_cast<size_t>(clusters_));
   timer_generation_.assign(static_cast<size_t>(clusters_), 0);
   timer_at_.assign(static_cast<size_t>(clusters_), engine::kNever);
+  clocks_.assign(static_cast<size_t>(clusters_), 0);
   for (int id = 0; id < clusters_; ++id) {
     config.self = static_cast<ClusterId>(id);
     nodes_.push_back(std::make_unique<Gateway>(id, config, fragments_, *this, oracle_, random_));
@@ -65,6 +72,10 @@ World::World(const WorldOptions& options)
     RestartNode(id);
     StartTrainer(id);
     Schedule(static_cast<Time>(random_.Below(kLanePeriod)), id, LaneTick{});
+  }
+  if ((profile_ & kHostile) != 0) {
+    hostile_ = static_cast<int>(random_.Below(static_cast<uint64_t>(clusters_)));
+    Schedule(kPeerTimeout, hostile_, ForgeryDue{});
   }
 }
 
@@ -79,17 +90,10 @@ void World::Trace(int node, const std::string& text) {
   std::printf("%9.2f %c %s\n", static_cast<double>(now_) / kTick, 'A' + node, text.c_str());
 }
 
-void World::Schedule(Time delay, int node, Happening what) {
-  uint32_t slot = 0;
-  if (free_slots_.empty()) {
-    slot = static_cast<uint32_t>(slots_.size());
-    slots_.push_back(std::move(what));
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
-    slots_[slot] = std::move(what);
-  }
-  queue_.push({now_ + delay, order_++, node, slot});
+void World::TraceArrival(int node, const engine::Received& received) {
+  if (std::holds_alternative<engine::Heartbeat>(received.envelope.message)) return;
+  Trace(node, std::string("  <- ") + static_cast<char>('A' + received.from) + " " +
+                  engine::Describe(received.envelope));
 }
 
 bool World::Step(Time until) {
@@ -97,10 +101,9 @@ bool World::Step(Time until) {
   const Item item = queue_.top();
   queue_.pop();
   now_ = item.at;
-  Happening what = std::move(slots_[item.slot]);
-  free_slots_.push_back(item.slot);
   if (++outcome_.events > kEventsMax) throw Violation("RUNAWAY: too many events");
-  Happen(item.node, what);
+  Happen(item.node, slots_[item.slot]);
+  free_slots_.push_back(item.slot);
   return true;
 }
 
@@ -118,7 +121,7 @@ void World::ArmTimer(int id) {
   const Time next = gateway.engine().NextTimer();
   if (next == engine::kNever || next == timer_at_[at]) return;
   timer_at_[at] = next;
-  Schedule(std::max<Time>(next - now_, 0), id, TimerDue{++timer_generation_[at]});
+  Schedule(std::max<Time>(next - Clock(id), 0), id, TimerDue{++timer_generation_[at]});
 }
 
 void World::CheckFatal(int id) {
@@ -142,33 +145,30 @@ void World::Happen(int id, Happening& what) {
     }
   }
   if (auto* arrive = std::get_if<Arrive>(&what)) {
-    if (options_.trace && !std::holds_alternative<engine::Heartbeat>(arrive->envelope.message)) {
-      Trace(id, std::string("  <- ") + static_cast<char>('A' + arrive->from) + " " +
-                    engine::Describe(arrive->envelope));
-    }
-    gateway.Handle(
-        now_, engine::Received{static_cast<ClusterId>(arrive->from), std::move(arrive->envelope)});
+    if (options_.trace) TraceArrival(id, std::get<engine::Received>(arrive->received));
+    gateway.Handle(Clock(id), arrive->received);
   } else if (auto* data = std::get_if<DataArrives>(&what)) {
-    gateway.OnData(now_, data->from, data->packet);
+    gateway.OnData(Clock(id), data->from, data->packet);
   } else if (auto* state = std::get_if<StateArrives>(&what)) {
-    gateway.OnState(now_, state->from, state->packet);
+    gateway.OnState(Clock(id), state->from, state->packet);
   } else if (auto* fsynced = std::get_if<Fsynced>(&what)) {
-    if (fsynced->incarnation == gateway.incarnation()) gateway.OnFsynced(now_, fsynced->persist);
+    if (fsynced->incarnation == gateway.incarnation())
+      gateway.OnFsynced(Clock(id), fsynced->persist);
   } else if (auto* computed = std::get_if<Computed>(&what)) {
     if (gateway.frozen) {
       Schedule(10 * kTick, id, std::move(what));
     } else if (computed->session == gateway.trainer().session && gateway.trainer().alive) {
-      gateway.OnComputed(now_, computed->fragment);
+      gateway.OnComputed(Clock(id), computed->fragment);
     }
   } else if (auto* reduced = std::get_if<Reduced>(&what)) {
-    if (reduced->incarnation == gateway.incarnation()) gateway.Handle(now_, reduced->held);
+    if (reduced->incarnation == gateway.incarnation()) gateway.Handle(Clock(id), reduced->held);
   } else if (auto* timer = std::get_if<TimerDue>(&what)) {
     const size_t at = static_cast<size_t>(id);
     if (timer->generation != timer_generation_[at] || !gateway.up() || gateway.frozen) return;
     timer_at_[at] = engine::kNever;
-    gateway.Handle(now_, engine::Timer{});
+    gateway.Handle(Clock(id), engine::Timer{});
   } else if (std::holds_alternative<LaneTick>(what)) {
-    if (gateway.up() && !gateway.frozen) gateway.RepeatData(now_);
+    if (gateway.up() && !gateway.frozen) gateway.RepeatData(Clock(id));
     Schedule(kLanePeriod, id, LaneTick{});
   } else if (std::holds_alternative<Restart>(what)) {
     if (!stays_down_.Contains(static_cast<ClusterId>(id))) RestartNode(id);
@@ -186,24 +186,49 @@ void World::Happen(int id, Happening& what) {
     const Trainer& trainer = gateway.trainer();
     if (attach->incarnation == gateway.incarnation() && trainer.alive && !trainer.attached &&
         trainer.session == attach->session) {
-      gateway.AttachTrainer(now_);
+      gateway.AttachTrainer(Clock(id));
     }
   } else if (std::holds_alternative<FaultDue>(what)) {
     if (peace_) return;
     Fault();
     Schedule(1 + static_cast<Time>(random_.Below(static_cast<uint64_t>(2 * fault_pace_))), 0,
              FaultDue{});
+  } else if (std::holds_alternative<ForgeryDue>(what)) {
+    if (peace_) return;
+    ForgeAnything();
+    Schedule(static_cast<Time>(1 + random_.Below(6 * kTick)), id, ForgeryDue{});
   }
   CheckFatal(id);
+  if (outcome_.events % kBoundsEvery == 0) CheckBounds(id);
   ArmTimer(id);
 }
 
-void World::SendEnvelope(int from, const engine::Send& send) {
+// What an engine keeps is bounded by clusters and fragments, whatever the others say.
+void World::CheckBounds(int id) {
+  if (!node(id).up()) return;
+  const engine::Kept kept = node(id).engine().CountKept();
+  const auto clusters = static_cast<size_t>(clusters_);
+  const auto fragments = static_cast<size_t>(fragments_);
+  const bool within = kept.votes <= engine::kVotesKeptPerCluster * clusters * fragments &&
+                      kept.records <= engine::kCommitRecordsKept * fragments &&
+                      kept.held <= 4 * clusters && kept.plans <= engine::kPlansKept * clusters;
+  if (!within) throw Violation("UNBOUNDED: what an engine keeps");
+}
+
+void World::JumpClock(int id, Time by) {
+  Say(std::string("the clock of ") + static_cast<char>('A' + id) + " jumps");
+  clocks_[static_cast<size_t>(id)] += by;
+  timer_at_[static_cast<size_t>(id)] = engine::kNever;
+  ArmTimer(id);
+}
+
+void World::SendEnvelope(int from, engine::Send& send) {
   const int to = send.to;
   if (network_.Loses(from, to)) return;
   if (loses && loses(from, to, send.envelope.message)) return;
-  Schedule(network_.Delay(), to, Arrive{from, send.envelope});
-  if (network_.Doubles()) Schedule(network_.Delay() * 3, to, Arrive{from, send.envelope});
+  Arrive arrive{engine::Received{static_cast<ClusterId>(from), std::move(send.envelope)}};
+  if (network_.Doubles()) Schedule(network_.Delay() * 3, to, arrive);
+  Schedule(network_.Delay(), to, std::move(arrive));
 }
 
 void World::SendData(int from, int to, const DataPacket& packet) {
@@ -259,7 +284,7 @@ void World::CrashNode(int id, bool disk_lost) {
 void World::RestartNode(int id) {
   if (node(id).up()) return;
   Say(std::string(1, static_cast<char>('A' + id)) + " starts");
-  node(id).Boot(now_, ++incarnations_);
+  node(id).Boot(Clock(id), ++incarnations_);
   if (node(id).trainer().alive) {
     Schedule(static_cast<Time>(1 + random_.Below(20 * kTick)), id,
              TrainerAttaches{node(id).incarnation(), node(id).trainer().session});
@@ -270,13 +295,13 @@ void World::RestartNode(int id) {
 void World::KillTrainer(int id) {
   if (!node(id).trainer().alive) return;
   Say(std::string("trainer ") + static_cast<char>('A' + id) + " dies");
-  node(id).StopTrainer(now_, true);
+  node(id).StopTrainer(Clock(id), true);
   ArmTimer(id);
 }
 
 void World::StartTrainer(int id) {
   Say(std::string("trainer ") + static_cast<char>('A' + id) + " starts");
-  node(id).StartTrainer(now_, ++sessions_);
+  node(id).StartTrainer(Clock(id), ++sessions_);
   ArmTimer(id);
 }
 
@@ -300,7 +325,7 @@ void World::Thaw(int id) {
 
 void World::Tell(int id, const engine::Event& event) {
   if (!node(id).up()) return;
-  node(id).Handle(now_, event);
+  node(id).Handle(Clock(id), event);
   CheckFatal(id);
   ArmTimer(id);
 }

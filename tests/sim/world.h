@@ -4,8 +4,10 @@
 #ifndef CAUSEWAY_TESTS_SIM_WORLD_H_
 #define CAUSEWAY_TESTS_SIM_WORLD_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <variant>
@@ -20,13 +22,23 @@ namespace causeway::sim {
 inline constexpr Time kTick = 10'000;  // the grain of delays and faults
 inline constexpr Time kPeerTimeout = 70 * kTick;
 
+// What else may go wrong in a random run than links, deaths and pauses. Bits.
+enum Profile : int {
+  kDisksLost = 1,  // often
+  kVotersChange = 2,
+  kClocksJump = 4,  // forward, as monotonic clocks may
+  kHostile = 8,     // one member names numbers that no run reaches
+  kProfiles = 16,
+};
+
 struct WorldOptions {
   uint64_t seed = 0;
-  int clusters = 0;       // 0: from the seed, 2 to 5
-  bool trace = false;     // print the history
-  bool scripted = false;  // no random faults: a script drives
-  int primary = -1;       // scripted only
-  int fragments = 0;      // 0: from the seed, 1 to 3
+  int clusters = 0;            // 0: from the seed, 2 to 5
+  bool trace = false;          // print the history
+  bool scripted = false;       // no random faults: a script drives
+  std::optional<int> profile;  // nullopt: from the seed
+  int primary = -1;            // scripted only
+  int fragments = 0;           // 0: from the seed, 1 to 3
   engine::RollbackPolicy rollback = engine::RollbackPolicy::kAuto;  // scripted only
   Time grace = 0;  // scripted only: stragglers have a deadline
 #ifdef CAUSEWAY_ENGINE_FAULTS
@@ -72,10 +84,13 @@ class World : public Surroundings {
   engine::Status StatusOf(int node) {
     return nodes_[static_cast<size_t>(node)]->engine().Snapshot();
   }
+  // `from` says something that its engine did not say.
+  void Forge(int from, int to, const engine::Epoch& epoch, engine::Message message);
+  void JumpClock(int node, Time by);
   Network& network() { return network_; }
   engine::Random& random() { return random_; }
 
-  void SendEnvelope(int from, const engine::Send& send) override;
+  void SendEnvelope(int from, engine::Send& send) override;
   void SendData(int from, int to, const DataPacket& packet) override;
   void SendState(int from, int to, const StatePacket& packet) override;
   void AfterFsync(int node, engine::Incarnation incarnation,
@@ -92,8 +107,7 @@ class World : public Surroundings {
 
  private:
   struct Arrive {
-    int from;
-    engine::Envelope envelope;
+    engine::Event received;
   };
   struct DataArrives {
     int from;
@@ -132,9 +146,10 @@ class World : public Surroundings {
     uint64_t session;
   };
   struct FaultDue {};
+  struct ForgeryDue {};
   using Happening = std::variant<Arrive, DataArrives, StateArrives, Fsynced, Computed, Reduced,
                                  TimerDue, LaneTick, Restart, HealLink, HealAll, ThawNode,
-                                 TrainerReturns, TrainerAttaches, FaultDue>;
+                                 TrainerReturns, TrainerAttaches, FaultDue, ForgeryDue>;
   struct Item {
     Time at;
     uint64_t order;
@@ -145,17 +160,33 @@ class World : public Surroundings {
     }
   };
 
-  void Schedule(Time delay, int node, Happening what);
+  // Puts a thing to happen into the queue. Its place stays where it is until it has happened.
+  template <typename What>
+  void Schedule(Time delay, int node, What what) {
+    if (free_slots_.empty()) {
+      free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
+      slots_.emplace_back();
+    }
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[slot] = std::move(what);
+    queue_.push({now_ + delay, order_++, node, slot});
+  }
   bool Step(Time until);  // false: nothing left before `until`
   void Happen(int node, Happening& what);
+  void TraceArrival(int node, const engine::Received& received);
   void ArmTimer(int node);
   void Say(const std::string& text);
   void CheckFatal(int node);
+  Time Clock(int node) const { return now_ + clocks_[static_cast<size_t>(node)]; }
+  void CheckBounds(int node);
   // faults.cc
   void Fault();
   void Isolate(int node);
   void Partition();
   void ChangeVoters();
+  // hostile.cc
+  void ForgeAnything();
   // peace.cc
   void Peace();
   bool Recoverable(engine::ClusterSet up) const;
@@ -168,15 +199,16 @@ class World : public Surroundings {
   engine::Random random_;
   int clusters_;
   int fragments_;
-  int profile_ = 0;  // bit 0: disks are lost often; bit 1: voters change
+  int profile_ = 0;
   Network network_;
   Oracle oracle_;
   std::vector<std::unique_ptr<Gateway>> nodes_;
   std::vector<std::vector<std::pair<int, Happening>>> frozen_;
   std::vector<uint64_t> timer_generation_;
   std::vector<Time> timer_at_;
+  std::vector<Time> clocks_;  // by node: ahead of the world's
   std::priority_queue<Item> queue_;
-  std::vector<Happening> slots_;
+  std::deque<Happening> slots_;
   std::vector<uint32_t> free_slots_;
   uint64_t order_ = 0;
   Time now_ = 0;
@@ -186,6 +218,7 @@ class World : public Surroundings {
   uint64_t sessions_ = 0;
   Time fault_pace_ = 0;
   double disk_loss_ = 0;
+  int hostile_ = -1;
   // Liveness probe.
   Time peace_at_ = 0;
   std::optional<engine::Epoch> whole_epoch_;

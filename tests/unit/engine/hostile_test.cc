@@ -242,6 +242,25 @@ TEST_CASE("a promise is kept: nothing below it is accepted", "[hostile]") {
   REQUIRE_FALSE(victim.engine().Snapshot().record.has_value());
 }
 
+TEST_CASE("a founding while a run exists leaves a wiped disk as blank as it is", "[hostile]") {
+  for (const bool known : {false, true}) {
+    Victim victim;
+    victim.Refuses(1, From(20, 0, Join()));
+    Heartbeat heartbeat;
+    if (known) heartbeat.report.accepted = {1, 1};
+    victim.Refuses(1, From(20, 10, heartbeat));
+    victim.engine().TakeActions();
+    Envelope prepare = From(20, 10, Prepare{true});
+    prepare.header.epoch = {2, 1};
+    victim.Refuses(1, prepare);
+    bool founding = false;
+    for (const Action& action : victim.engine().TakeActions()) {
+      if (const auto* persist = std::get_if<Persist>(&action)) founding = persist->durable.founding;
+    }
+    CHECK(founding == !known);
+  }
+}
+
 TEST_CASE("a promise leaves only after it is durable", "[hostile]") {
   Victim victim;
   victim.Refuses(1, From(20, 0, Join()));

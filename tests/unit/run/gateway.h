@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <functional>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "daemon/run/run.h"
+#include "proto/admin.pb.h"
 #include "tests/unit/checkpoint/directory.h"
 #include "tests/unit/gpu/stand_in.h"
 #include "tests/unit/run/fake_transport.h"
@@ -105,11 +107,12 @@ class SharedGpu final : public StandInGpu {
 
 class Gateway final : private trainers::TrainerListener {
  public:
-  explicit Gateway(std::shared_ptr<gpu::GpuCodec> gpu, const std::string& codec = "int8") {
+  explicit Gateway(std::shared_ptr<gpu::GpuCodec> gpu, const std::string& codec = "int8",
+                   config::Checkpoint checkpoint = {0, 0}) {
     config_.cluster = "paris";
     config_.state_directory = folder_.path;
     config_.memory_bytes = int64_t{1} << 30;
-    config_.checkpoint = {0, 0};
+    config_.checkpoint = checkpoint;
     config::Run run;
     run.name = "demo";
     run.clusters = {"paris"};
@@ -134,6 +137,21 @@ class Gateway final : private trainers::TrainerListener {
   }
 
   std::string socket() const { return folder_ / "t.sock"; }
+  std::string OnDisk(const std::string& name) const { return folder_ / name; }
+  // Waits until a line with these words has been logged since the last call.
+  void WaitLogged(const std::string& words) {
+    const auto has = [&](const std::string& line) { return line.find(words) != std::string::npos; };
+    WaitUntil(mutex_, changed_, [&] { return std::any_of(lines_.begin(), lines_.end(), has); });
+    std::lock_guard lock(mutex_);
+    lines_.clear();
+  }
+  absl::Status Forget() {
+    admin::v1::ChangeRunRequest request;
+    request.set_verb(admin::v1::ChangeRunRequest::FORGET);
+    absl::Status done;
+    Do([&] { done = run_->Change(request).status(); });
+    return done;
+  }
   // Waits until the run heard of so many trainers' ends.
   void WaitGone(int count) {
     WaitUntil(mutex_, changed_, [&] { return gone_ == count; });
@@ -225,15 +243,23 @@ class Gateway final : private trainers::TrainerListener {
     changed_.notify_all();
   }
 
-  static observe::LogOptions Quiet() {
+  observe::LogOptions Kept() {
     observe::LogOptions out;
-    out.sink = [](std::string_view) {};
+    out.level = observe::Level::kDebug;
+    out.sink = [this](std::string_view line) {
+      std::lock_guard lock(mutex_);
+      lines_.emplace_back(line);
+      changed_.notify_all();
+    };
     return out;
   }
 
   Directory folder_;
   config::Config config_;
-  observe::Logger log_{Quiet()};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;  // logged
+  observe::Logger log_{Kept()};
   observe::Metrics metrics_;
   FakeTransport transport_;
   std::shared_ptr<memory::Budget> budget_ = memory::Budget::Create(uint64_t{1} << 30);
@@ -243,8 +269,6 @@ class Gateway final : private trainers::TrainerListener {
   run::Surroundings around_;
   std::unique_ptr<run::Run> run_;
   std::unique_ptr<trainers::TrainerService> service_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
   int gone_ = 0;
   absl::Status failure_;
   std::thread thread_;
