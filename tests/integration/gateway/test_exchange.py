@@ -73,6 +73,15 @@ class Exchange(unittest.TestCase):
             self.assertLess(run["wire_bytes_sent"], 3 * run["elements"] / 8)
             self.end_equal(trainers)
 
+    def test_auto_begins_with_integers_that_may_be_packed(self):
+        with Pair(codec="{kind: auto}") as pair:
+            trainers = join_both(pair, shapes={"a.weight": (300, 200), "b.weight": (700, 400)})
+            self.assertEqual(pair.paris.run()["plan"]["codec"], "int4:b64:ef:zstd")
+            looks = both(trainers, "steps", count=25)
+            self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])
+            self.assertEqual(looks[0]["rounds"], 5)
+            self.end_equal(trainers)
+
     def test_bf16_model(self):
         with Pair(codec=INT4_EF) as pair:
             trainers = join_both(pair, dtype="bfloat16")
