@@ -1,5 +1,6 @@
-// Acknowledgements are cumulative and lazy: at 256 KiB or at the next tick, ahead of the next
-// chunk. They free the sender's memory and prove progress; no round waits for one.
+// Acknowledgements are cumulative and lazy: at 1 MiB or at the next tick, ahead of the next chunk.
+// They free the sender's memory and prove progress; no round waits for one. Each costs both sides a
+// message, so a chunk of a small codec does not get one of its own.
 #include "daemon/transport/lane.h"
 
 #include <utility>
@@ -11,7 +12,7 @@
 namespace causeway::transport {
 namespace {
 
-constexpr uint64_t kAckBytes = 256 << 10;
+constexpr uint64_t kAckBytes = 1 << 20;
 
 }  // namespace
 

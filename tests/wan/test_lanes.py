@@ -71,6 +71,18 @@ class LanesTest(unittest.TestCase):
         # One lane's share of what was on its way; between the two looks it may have grown some.
         self.assertLessEqual(after["bytes_resent"], before["bytes_unacknowledged"] + LANES * CHUNK_BYTES)
 
+    def test_lanes_together_send_what_the_line_delivers(self):
+        with wan_link.WanLink(transport_pair.SITES, rate="50mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, LANES) as pair:
+            def paced():
+                text = link.run("paris", ["ss", "-tinHO", "dst", link.address("tokyo")]).stdout
+                limits = [int(limit) for limit in re.findall(r"pacing_rate \d+bps/(\d+)bps", text)]
+                # The control stream shares the lanes' limit.
+                return len(limits) == LANES + 1 and 10e6 < LANES * max(limits) < 70e6
+            pair.sender.ask("start")
+            self.until(paced, "the lanes are held at the line's rate")
+            pair.sender.ask("stop")
+
     def test_a_name_is_resolved_again_for_each_attempt(self):
         hosts = os.path.join(self.pki, "hosts")
         program = programs.newest().find("tests/bench/transport/bench_transport")
