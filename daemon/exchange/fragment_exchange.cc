@@ -75,7 +75,7 @@ void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& addre
                                memory::Buffer payload) {
   // No bound on rounds ahead: a member that is still fetching the state is far behind what it is
   // sent, and nobody would send it again. Credits bound the bytes.
-  if (address.round <= decided_ || address.epoch < epoch_ || address.index >= chunks_) {
+  if (address.round <= base_ || address.epoch < epoch_ || address.index >= chunks_) {
     context_.port->ReturnCredit(from, payload.size());
     return;
   }
@@ -91,7 +91,7 @@ void FragmentExchange::OnChunk(engine::ClusterId from, const ChunkAddress& addre
 // A chunk of a round whose base is not here, and more than there is room for: it is asked for again
 // when the round is reduced.
 bool FragmentExchange::TooFarAhead(const Inbox::Name& name) const {
-  return name.round > committed_ + 1 && inbox_.bytes(name.from) > ahead_bytes_max_;
+  return (expects_ || name.round > committed_ + 1) && inbox_.bytes(name.from) > ahead_bytes_max_;
 }
 
 // Whether a chunk of the round being reduced has no use there; a later attempt that has one asks
@@ -128,9 +128,10 @@ void FragmentExchange::OnPlanKnown() {
   if (next_reduce_ && !committing()) StartReduction(*std::exchange(next_reduce_, std::nullopt));
 }
 
-void FragmentExchange::OnFetch(engine::RoundNumber round) {
-  decided_ = std::max(committed_, round);
-  inbox_.DropRounds(decided_);
+void FragmentExchange::Expect(engine::RoundNumber round) {
+  base_ = round;
+  expects_ = true;
+  inbox_.DropRounds(round);
 }
 
 void FragmentExchange::OnPeerUp(engine::ClusterId peer) {
@@ -227,7 +228,8 @@ void FragmentExchange::KeepResiduals(const Reduction& reduction) {
 
 void FragmentExchange::SetCommitted(engine::RoundNumber round, bool forward) {
   assert(!committing());
-  committed_ = decided_ = round;
+  committed_ = base_ = round;
+  expects_ = false;
   inbox_.DropRounds(round);
   if (reduction_ && reduction_->order().round <= round) reduction_.reset();
   if (next_reduce_ && next_reduce_->round <= round) next_reduce_.reset();

@@ -52,9 +52,9 @@ class FragmentExchange {
   void OnEpoch(const engine::Record& record);
   // A plan is known that was not.
   void OnPlanKnown();
-  // The state of that round is decided and on its way here: nobody reduces it, or earlier ones, any
-  // more.
-  void OnFetch(engine::RoundNumber round);
+  // The value will be that of this round, which is on its way here or was rolled back to: what comes
+  // of later rounds waits for it, and nobody reduces it or earlier ones any more.
+  void Expect(engine::RoundNumber round);
 
   // ---- from peers
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
@@ -124,7 +124,8 @@ class FragmentExchange {
   const uint32_t chunks_;
   const uint64_t ahead_bytes_max_;  // of one sender, of rounds whose base is not here
   engine::RoundNumber committed_ = 0;
-  engine::RoundNumber decided_ = 0;  // at least; above committed_ while a state is fetched
+  engine::RoundNumber base_ = 0;  // committed_, or what is expected in its place
+  bool expects_ = false;
   engine::Epoch epoch_;  // that is in force
 
   Routing routing_;

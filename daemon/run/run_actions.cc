@@ -106,7 +106,7 @@ void Run::Fetch(const engine::FetchState& action) {
                      {"round", action.state.round},
                      {"donors", Awaited(action.donors)}},
                     "fetching the fragment's outer state");
-  exchange_->rounds(action.fragment).OnFetch(action.state.round);
+  exchange_->rounds(action.fragment).Expect(action.state.round);
   exchange_->state(action.fragment).Fetch(action);
 }
 
@@ -130,6 +130,7 @@ void Run::Do(const engine::RolledBack& action) {
                        "the members agreed to go on from an earlier round");
   residual_lost_ = residual_lost_ || CodecOf(config_.codec).error_feedback;
   planning_.OnRolledBack(action.to.round);
+  if (exchange_) exchange_->rounds(action.fragment).Expect(action.to.round);
   if (action.holds && exchange_) exchange_->state(action.fragment).Relabel(action.to);
 }
 

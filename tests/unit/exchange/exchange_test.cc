@@ -237,6 +237,37 @@ TEST_CASE(
   CHECK(a.returned_bytes == a.received_bytes);
 }
 
+TEST_CASE("rounds after a rollback begin while the value that they build on is still on its way") {
+  Pair pair("int8", {outer::RuleSpec::Kind::kAverage}, (1 << 18) + 7);
+  const engine::ClusterSet both = engine::ClusterSet::FirstOf(2);
+  const auto value = [](uint64_t i) { return Noise(1, i); };
+  for (auto& side : pair.sides) {
+    side->model.Write(0, value);
+    engine::StateId state;
+    state.round = side == pair.sides[0] ? 3 : 5;
+    side->Adopt(state);
+  }
+  pair.Until([&] { return !pair.a().adopted.empty() && !pair.b().adopted.empty(); });
+  pair.Install({2, 0}, both);
+  pair.b().rounds().Expect(3);
+  pair.a().model.Write(0, [](uint64_t i) { return Noise(2, i); });
+  pair.a().Start(4, 4, both);
+  pair.Until([&] { return pair.a().rounds().Progress().chunks_encoded == 2; });
+  pair.Until([&] { return pair.b().received_bytes > 1 << 18; });
+  engine::StateId third;
+  third.round = 3;
+  pair.b().model.Write(0, value);
+  pair.b().Adopt(third);
+  pair.Until([&] { return pair.b().adopted.size() == 2; });
+  pair.b().model.Write(0, [](uint64_t i) { return Noise(3, i); });
+  pair.b().Start(4, 4, both);
+  engine::Reduce order = pair.Order(4, {4, 4});
+  for (engine::Contributor& contributor : order.contributors) contributor.op = {7, 1};
+  for (auto& side : pair.sides) side->rounds().Reduce(order);
+  pair.Until([&] { return !pair.a().held.empty() && !pair.b().held.empty(); });
+  CHECK(pair.a().held[0].result == pair.b().held[0].result);
+}
+
 TEST_CASE("gradients average without outer state, NaN flags the result") {
   Pair pair("fp32", {outer::RuleSpec::Kind::kGradients, 1, 0}, 1000);
   pair.a().model.Write(0, [](uint64_t i) { return i == 5 ? std::nanf("") : 1.0f; });

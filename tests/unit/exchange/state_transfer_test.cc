@@ -242,7 +242,7 @@ TEST_CASE("rounds leave a state room in the window, and miss nothing for it") {
   engine::AdoptState adopt;
   adopt.state = donor.committed.back().record.state;
   adopt.forward = true;
-  joiner.rounds().OnFetch(adopt.state.round);
+  joiner.rounds().Expect(adopt.state.round);
   CHECK(kept() == 0);
   // A round whose base is still on its way has half of the window.
   donor.model.Write(0, [](uint64_t i) { return Noise(2, i); });
