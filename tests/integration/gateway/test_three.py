@@ -33,6 +33,19 @@ class Three(unittest.TestCase):
         # n (n-1) encodings a round without owners; 2 (n-1) with them.
         self.assertLess(sent["owner"], 0.75 * sent["direct"])
 
+    def test_next_to_nothing(self):
+        for route, shapes in (("owner", {"one": (1,)}), ("owner", {"none": (0,), "one": (1,), "two": (2,)}),
+                              ("owner", {"none": (0,)}), ("direct", {"one": (1,)})):
+            with self.subTest(route=route, shapes=shapes), \
+                    Group(CLUSTERS, route=route, algorithm="{rule: average, local_steps: 2}") as group:
+                trainers = join_all(group, shapes=shapes)
+                looks = both(trainers, "steps", count=6)
+                self.equal(looks)
+                self.assertEqual((looks[0]["rounds"], looks[0]["participants"]), (3, 3))
+                ends = both(trainers, "finish")
+                self.equal(ends)
+                self.equal(ends, "values")
+
     def test_owners_die_and_return(self):
         with Group(CLUSTERS, route="owner", algorithm="{rule: average, local_steps: 4}") as group:
             trainers = join_all(group, shapes=SHAPES)
