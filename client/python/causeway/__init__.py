@@ -5,7 +5,7 @@ Talks to this cluster's gateway (causewayd) through libcauseway.
 """
 
 from . import errors
-from .errors import (AlgorithmError, Busy, CommError, Draining, Error, Forked, GatewayLost, HashMismatch,
+from .errors import (AlgorithmError, Busy, CommError, CudaError, Draining, Error, Forked, GatewayLost, HashMismatch,
                      IdentityTaken, InitRefused, InternalError, Interrupted, InvalidCall, LibraryMissing,
                      NonFinite, NotReady, OutOfMemory, ProtocolError, Rebase, Retryable, SchemaError, Stalled,
                      Timeout, UnknownRun)
@@ -26,7 +26,7 @@ def open(run, socket=None, rank=0, world=1, *, process_group=None, connect_timeo
 
 
 __all__ = ["open", "ddp_hook", "preset", "Outer", "OuterCallback", "Run", "Pending", "Averaged", "errors",
-           "AlgorithmError", "Busy", "CommError",
+           "AlgorithmError", "Busy", "CommError", "CudaError",
            "Draining", "Error", "Forked", "GatewayLost", "HashMismatch", "IdentityTaken", "InitRefused",
            "InternalError", "Interrupted", "InvalidCall", "LibraryMissing", "NonFinite", "NotReady",
            "OutOfMemory", "ProtocolError", "Rebase", "Retryable", "SchemaError", "Stalled", "Timeout",

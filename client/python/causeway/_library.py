@@ -19,6 +19,7 @@ INIT = {"run": 0, "mine": 1, "match": 2}
 MATCH, REPLACE_ALL = 0, 1
 CARRY, MIX, REPLACE = 0, 1, 2
 ORIGIN_BASE, ORIGIN_OLDER = 0, 1
+MEMORY_HOST, MEMORY_CUDA = 0, 1
 STATES = {1: "pending", 2: "committed", 3: "excluded", 4: "stalled", 5: "failed", 6: "abandoned"}
 
 u8, u32, u64, i32, i64 = (ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32,
@@ -65,8 +66,13 @@ class CPlacement(ctypes.Structure):
 
 
 class CSlice(ctypes.Structure):
-    _fields_ = [("tensor", u32), ("cast_dtype", u32), ("first", u64), ("count", u64),
+    _fields_ = [("tensor", u32), ("cast_dtype", u8), ("memory", u8), ("zero", u8 * 2), ("first", u64), ("count", u64),
                 ("data", ctypes.c_void_p), ("out", ctypes.c_void_p), ("cast", ctypes.c_void_p)]
+
+
+class CCuda(ctypes.Structure):
+    _fields_ = [("struct_bytes", u32), ("device", i32), ("stream", ctypes.c_void_p), ("private_only", u8),
+                ("zero", u8 * 7)]
 
 
 class CSubmission(ctypes.Structure):
@@ -89,6 +95,7 @@ _PROTOTYPES = {
     "cw_join": ([ctypes.c_void_p, _P(CJoinOptions), _P(CTensor), u32, _P(CLayout)], ctypes.c_int),
     "cw_fragment_of": ([ctypes.c_void_p, u32, _P(CFragment)], ctypes.c_int),
     "cw_placement_of": ([ctypes.c_void_p, u32, _P(CPlacement)], ctypes.c_int),
+    "cw_cuda_use": ([ctypes.c_void_p, _P(CCuda), _P(ctypes.c_int)], ctypes.c_int),
     "cw_offer": ([ctypes.c_void_p, _P(CSlice), u32], ctypes.c_int),
     "cw_ready": ([ctypes.c_void_p, i64, _P(ctypes.c_int), _P(u32)], ctypes.c_int),
     "cw_submit": ([ctypes.c_void_p, _P(CSubmission), _P(CSlice), u32, _P(u64)], ctypes.c_int),

@@ -113,6 +113,10 @@ class InvalidCall(Error):
     code = "ARGUMENT"
 
 
+class CudaError(Error):
+    code = "CUDA"
+
+
 class LibraryMissing(Error):
     code = "LIBRARY"
 
@@ -122,7 +126,7 @@ BY_NUMBER = {
     1: Busy, 2: Stalled, 3: GatewayLost, 4: Rebase, 5: NotReady, 16: SchemaError, 17: AlgorithmError,
     18: IdentityTaken, 19: NonFinite, 20: HashMismatch, 21: Forked, 22: CommError, 23: UnknownRun,
     24: ProtocolError, 25: OutOfMemory, 26: Timeout, 27: InitRefused, 28: InternalError, 29: Draining,
-    64: Interrupted, 65: InvalidCall,
+    64: Interrupted, 65: InvalidCall, 66: CudaError,
 }
 NUMBERS = {kind: number for number, kind in BY_NUMBER.items()}
 _BY_CODE = {kind.code: kind for kind in list(BY_NUMBER.values()) + [LibraryMissing]}

@@ -143,6 +143,14 @@ class Handle:
         c.check(self._library.cw_fragment_of(self._handle, index, ctypes.byref(out)))
         return out
 
+    def use_cuda(self, device, stream):
+        """Tensors of later calls may lie on this device, in the order of this stream (its address; 0: the default
+        one). Whether the gateway encodes there."""
+        cuda = c.CCuda(struct_bytes=ctypes.sizeof(c.CCuda), device=device, stream=stream or None)
+        shared = ctypes.c_int()
+        c.check(self._library.cw_cuda_use(self._handle, ctypes.byref(cuda), ctypes.byref(shared)))
+        return bool(shared.value)
+
     def offer(self, slices):
         c.check(self._library.cw_offer(self._handle, slices, len(slices)))
 

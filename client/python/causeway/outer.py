@@ -15,6 +15,7 @@ import logging
 import time
 
 from . import _library as c
+from . import cuda
 from . import errors
 from . import late
 from . import local_group
@@ -41,13 +42,16 @@ class Outer(late.LateRounds):
     init               "run": take the run's values; "mine", "match": refuse where they differ
     masters            {parameter: fp32 tensor}, where pairing by order is not enough
     process_group      gloo group of the cluster's ranks, if more than one
-    rank, world        of processes of this cluster that open handles of their own (not process_group's)
+    rank, world        of processes of this cluster that open handles of their own (not process_group's), each with
+                       parts of the model (ZeRO, FSDP); their weights are added
+    shards             {name: (shape, first)}: the model's tensor of that name holds, in row-major order, elements
+                       first, first + 1 ... of a tensor of that shape; the other ranks hold the others
     progress_interval  seconds between lines that say who is waited for (logger "causeway")
     """
 
     def __init__(self, model, optimizer=None, *, run, socket=None, weight=1, H=None, init="run",
                  preset=None, masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
-                 progress_interval=5.0):
+                 progress_interval=5.0, shards=None):
         if H is not None and H < 1:
             raise errors.InvalidCall("H must be at least 1")
         self.run = run
@@ -56,6 +60,7 @@ class Outer(late.LateRounds):
         entries = tensors_.model_entries(model, optimizer, masters)
         if not buffers:
             entries = [entry for entry in entries if entry.group == c.PARAMETER]
+        tensors_.shard(entries, shards or {})
         self._set = tensors_.TensorSet(entries)
         self._handle = None
         self._steps = 0
@@ -65,6 +70,7 @@ class Outer(late.LateRounds):
         self._counts = pace.Counts()
         self._began = self._left = None
         self._gateway_cpu = None
+        self._cuda = None  # where tensors of a GPU are exchanged from where they lie
         self.values_hash = None
         if run is None:
             self.H, self.fragments, self.delay, self._mode, self._mix = H or 1, 1, 0, c.CARRY, 0.0
@@ -90,13 +96,15 @@ class Outer(late.LateRounds):
                 presets.check(preset, {"rule": terms["rule"], "local_steps": terms["H"], "delay": delay,
                                        "fragments": terms["fragments"], "codec": layout.codec.decode()})
             self._gateway_cpu = pace.GatewayCpu(layout.gateway_pid)
+            if self._group.alone:
+                self._cuda = cuda.use(self._handle, self._set.entries)
             return terms
 
         terms = self._group.lead(join)
         self.H, self.fragments = terms["H"], terms["fragments"]
         self._mode, self._mix, self.rule = terms["mode"], terms["mix"], terms["rule"]
-        self._automatic = terms["delay"] == c.DELAY_AUTO
-        self.delay = schedule.automatic_delay(None, None, self.H) if self._automatic else terms["delay"]
+        self._automatic = terms["delay"] == c.DELAY_AUTO and world == 1
+        self.delay = schedule.first_delay(terms["delay"], self.H, world)
         # Results are a whole round late: a fragment's is collected when its next work is submitted.
         self._late = self._mode == c.REPLACE and self.delay >= self.H
         self._ahead = {} if terms["rule"] == "eager" else None
@@ -156,6 +164,8 @@ class Outer(late.LateRounds):
             self._counts.blocked_s += self._left - entered
 
     def _exchange(self):
+        if self._cuda is not None:
+            self._cuda.follow()
         launches = schedule.launches(self._steps, self.fragments, self.H)
         if self._late:
             if launches:
@@ -310,6 +320,8 @@ class Outer(late.LateRounds):
             return self.values_hash
         entered = time.monotonic()
         if self.run is not None:
+            if self._cuda is not None:
+                self._cuda.follow()
             if self._late:
                 self._turn(range(self.fragments))
             else:

@@ -6,10 +6,20 @@ Pure logic: no torch, no clock. Fragment f of P is launched at steps that are f*
 
 import math
 
+DELAY_AUTO = 0xFFFFFFFF  # as the gateway says it
+
 
 def launches(step, fragments, local_steps):
     """Fragments that are submitted after optimizer step ``step`` (counted from 1)."""
     return [f for f in range(fragments) if step % local_steps == f * local_steps // fragments]
+
+
+def first_delay(delay, local_steps, world):
+    """In steps. Ranks that each measure for themselves would not choose the same: they take what the gateways
+    plan with."""
+    if delay != DELAY_AUTO:
+        return delay
+    return automatic_delay(None, None, local_steps) if world == 1 else local_steps // 4 or min(1, local_steps - 1)
 
 
 def automatic_delay(exchange_s, step_s, local_steps):

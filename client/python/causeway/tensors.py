@@ -1,8 +1,10 @@
 """torch tensors as the library sees them: names, types, shared storage, addresses.
 
-Tensors that lie contiguously in host memory are read and written where they are; others (strided, or on a
-device) go through a host copy that this module keeps.
+Tensors that lie contiguously in host memory, or on the device that the library was told of (cuda.py), are read
+and written where they are; others go through a host copy that this module keeps.
 """
+
+import math
 
 import torch
 
@@ -13,9 +15,10 @@ DTYPES = {torch.float32: c.FP32, torch.bfloat16: c.BF16, torch.float16: c.FP16}
 
 
 class Entry:
-    """One named tensor: what is exchanged, and the model's own copy where that is another one."""
+    """One named tensor: what is exchanged, and the model's own copy where that is another one. Of a sharded one
+    (``shape`` is the whole's) the tensor holds the elements from ``first`` on, and other ranks the others."""
 
-    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "_host")
+    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "shape", "first", "in_place", "_host")
 
     def __init__(self, name, tensor, group=c.PARAMETER, cast=None, alias_of=-1):
         if tensor.dtype not in DTYPES:
@@ -28,13 +31,24 @@ class Entry:
         self.cast = cast
         self.group = group
         self.alias_of = alias_of
+        self.shape = tuple(tensor.shape)
+        self.first = None  # nothing but the whole
+        self.in_place = False  # on the device that the library knows
         self._host = None
 
+    def shard(self, shape, first):
+        """Other ranks have the elements before ``first`` and those behind this tensor's."""
+        whole, count = math.prod(shape), self.tensor.numel()
+        if len(shape) > 8 or first < 0 or first + count > whole:
+            raise errors.SchemaError(f"tensor '{self.name}': {count} elements from {first} on are no part of "
+                                     f"{list(shape)}", tensor=self.name)
+        self.shape, self.first = tuple(shape), first
+
     def direct(self):
-        return self.tensor.device.type == "cpu" and self.tensor.is_contiguous()
+        return (self.tensor.device.type == "cpu" or self.in_place) and self.tensor.is_contiguous()
 
     def host(self, load):
-        """Contiguous host memory with the tensor's elements, current if ``load``."""
+        """Contiguous memory that the library reads, with the tensor's elements, current if ``load``."""
         if self.direct():
             return self.tensor
         if self._host is None or self._host.shape != self.tensor.shape:
@@ -66,9 +80,9 @@ class TensorSet:
             raw.name = entry.name.encode()
             raw.dtype = DTYPES[entry.tensor.dtype]
             raw.group = entry.group
-            raw.dimensions = entry.tensor.dim()
+            raw.dimensions = len(entry.shape)
             raw.alias_of = entry.alias_of
-            for dimension, size in enumerate(entry.tensor.shape):
+            for dimension, size in enumerate(entry.shape):
                 raw.shape[dimension] = size
         return array
 
@@ -85,7 +99,11 @@ class TensorSet:
             raw = array[position]
             raw.tensor = index
             raw.count = c.WHOLE
+            if self.entries[index].first is not None:
+                raw.first, raw.count = self.entries[index].first, self.entries[index].tensor.numel()
             raw.data = sources[position].data_ptr() if sources is not None else None
+            if sources is not None and sources[position].device.type == "cuda":
+                raw.memory = c.MEMORY_CUDA
             raw.out = outs[position].data_ptr() if outs is not None else None
         return array
 
@@ -131,10 +149,12 @@ class TensorSet:
             self._flat[fragment] = (buffer, moved)
 
     def staged_slices(self, fragment):
-        """For apply and read into the flat buffer, leaving the tensors alone."""
+        """For apply and read into the flat buffer, leaving the tensors alone. Of tensors of a device read alone:
+        what it would merge must lie where it writes."""
         indices = self.fragments[fragment]
-        hosts = [self.entries[index].host(load=True) for index in indices]
         _, views = self.flat(fragment)
+        hosts = [view if self.entries[index].in_place else self.entries[index].host(load=True)
+                 for index, view in zip(indices, views)]
         return self._slices(indices, hosts, views), hosts
 
     def gathered(self, fragment):
@@ -229,6 +249,20 @@ def model_entries(model, optimizer=None, masters=None):
     if not entries:
         raise errors.SchemaError("the model has nothing to exchange")
     return entries
+
+
+def shard(entries, shards):
+    """Entries that are parts of larger tensors: ``shards`` has (shape, first element) by name."""
+    unknown = set(shards) - {entry.name for entry in entries}
+    if unknown:
+        raise errors.SchemaError(f"shards: the model exchanges no tensor '{min(unknown)}'", tensor=min(unknown))
+    seen = {}
+    for index, entry in enumerate(entries):
+        if entry.name in shards:
+            entry.shard(*shards[entry.name])
+            # A part without elements has no storage by which to see that it is tied.
+            entry.alias_of = max(entry.alias_of, seen.get(id(entry.tensor), -1))
+        seen.setdefault(id(entry.tensor), index)
 
 
 def restore(kept):

@@ -49,5 +49,19 @@ class Delay(unittest.TestCase):
         self.assertEqual(measured.exchange_s(), 0.3)
 
 
+class FirstDelay(unittest.TestCase):
+    def test_a_number_is_the_runs(self):
+        self.assertEqual(schedule.first_delay(3, 20, 1), 3)
+        self.assertEqual(schedule.first_delay(0, 20, 2), 0)
+
+    def test_automatic_begins_with_one_step_and_is_then_measured(self):
+        self.assertEqual(schedule.first_delay(schedule.DELAY_AUTO, 20, 1), 1)
+        self.assertEqual(schedule.first_delay(schedule.DELAY_AUTO, 1, 1), 0)
+
+    def test_ranks_that_measure_for_themselves_take_what_is_the_same_for_all(self):
+        self.assertEqual([schedule.first_delay(schedule.DELAY_AUTO, h, 2) for h in (1, 2, 3, 4, 8, 20)],
+                         [0, 1, 1, 1, 2, 5])
+
+
 if __name__ == "__main__":
     unittest.main()
