@@ -256,7 +256,7 @@ std::optional<Plan> Planner::GuessLine(const Situation& situation, const Exchang
                                        const Choice& now) {
   if (!rules_.owner || (now.hides && rung_ == 0)) return std::nullopt;  // nothing to gain
   const std::optional<Trials::Guessed> guessed = trials_.Guess(
-      situation.round, current_, exchange, rules_.direct, overhead_seconds_, kRouteGain);
+      situation.round, current_, exchange, rules_.direct, overhead_seconds_, kGuessGain);
   if (!guessed) return std::nullopt;
   const std::string what = guessed->whose
                                ? absl::StrCat("the line of ", rules_.names.at(*guessed->whose),

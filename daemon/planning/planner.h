@@ -53,7 +53,9 @@ class Planner {
   static constexpr int kClimbRounds = 2;
   static constexpr int kClimbRoundsMax = 64;
   // Another route or other shares must be faster by this share of the time.
-  static constexpr double kRouteGain = 0.1;
+  static constexpr double kRouteGain = 0.15;
+  // What a guess of other lines must save: times are known better than rates.
+  static constexpr double kGuessGain = 0.1;
 
   // `current`: the plan in force, or the configured one.
   Planner(PlannerRules rules, Plan current);
