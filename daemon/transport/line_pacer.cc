@@ -9,6 +9,9 @@ namespace causeway::transport {
 namespace {
 
 constexpr absl::Duration kWindowMin = absl::Milliseconds(50);
+// Over a path this short a queue of a round trip delays nobody, and what is measured is the hosts.
+constexpr absl::Duration kNearby = absl::Milliseconds(10);
+constexpr absl::Duration kJitter = absl::Milliseconds(2);  // of round trips, without any queue
 constexpr double kGrowth = 1.25;  // a window that delivers so much more: the line is not full yet
 constexpr int kStillWindows = 3;  // without such growth: it is
 constexpr double kProbeGain = 1.25;
@@ -19,6 +22,9 @@ constexpr double kRoom = 1.1;    // hardly any: more is tried sooner
 constexpr double kDrained = 1.05;
 constexpr int kProbeWindows = 8;  // long enough for each connection's own probing
 constexpr int kDrainWindowsMax = 6;
+constexpr double kLess = 0.85;      // of what was let go arrived, so the line was not the limit
+constexpr double kDoubt = 0.05;     // of a round trip, at the end of each draining
+constexpr int kVerdictWindows = 3;  // of draining; what is measured lags behind
 constexpr int kCruiseWindows = 12;
 constexpr int kCruiseWindowsMin = 4;  // between two drains: a queue may be somebody else's
 constexpr absl::Duration kStale = absl::Seconds(30);
@@ -44,6 +50,10 @@ double LinePacer::bytes_per_s() const {
 }
 
 void LinePacer::Look(absl::Time now, const Sight& sight) {
+  if (sight.rtt_min < kNearby) {
+    Forget();
+    return;
+  }
   const bool same = sight.connections == before_.connections &&
                     sight.bytes_delivered >= before_.bytes_delivered &&
                     sight.segments_sent >= before_.segments_sent &&
@@ -57,7 +67,7 @@ void LinePacer::Look(absl::Time now, const Sight& sight) {
   idle_ = false;
   if (idle && phase_ == Phase::kDrain) Begin(Phase::kCruise);  // it is drained
   // After a pause the window has begun before the bytes did.
-  if (!same || idle || sight.rtt_min <= absl::ZeroDuration()) return;
+  if (!same || idle) return;
   if (now - measured_at_ > kStale) {
     Forget();
   }
@@ -67,7 +77,8 @@ void LinePacer::Look(absl::Time now, const Sight& sight) {
   loss_ += kLossSmoothing * (again / std::max(sent, 1.0) - loss_);
   lossy_ = loss_ > (lossy_ ? kCalm : kLossy);
   const auto bytes = static_cast<double>(sight.bytes_delivered - before.bytes_delivered);
-  Step({bytes, absl::ToDoubleSeconds(span)}, absl::FDivDuration(sight.rtt, sight.rtt_min));
+  const absl::Duration waited = std::max(sight.rtt - sight.rtt_min - kJitter, absl::ZeroDuration());
+  Step({bytes, absl::ToDoubleSeconds(span)}, 1 + absl::FDivDuration(waited, sight.rtt_min));
 }
 
 // The best of means: a single window may hold what arrived late, and a lane may stand still for
@@ -90,6 +101,7 @@ void LinePacer::Remember(const Window& window) {
 void LinePacer::Forget() {
   means_ = {};
   seen_ = 0;
+  others_ = 0;
   best_ = 0;
   Begin(Phase::kFill);
 }
@@ -103,11 +115,24 @@ void LinePacer::Begin(Phase phase) {
 void LinePacer::Drain(double queue) {
   drain_windows_ = std::clamp(static_cast<int>(std::lround((queue - 1) / (1 - kDrainGain))), 1,
                               kDrainWindowsMax);
+  drain_from_ = queue;
   Begin(Phase::kDrain);
 }
 
-void LinePacer::Step(const Window& window, double queue) {
+// Draining is over. A queue that did not shorten, although less was sent than the line delivers, is
+// not of these connections' making; that is believed for a while.
+void LinePacer::EndDrain(const Window& window, double queue) {
+  const bool was_less = window.bytes / window.seconds > kLess * bytes_per_s();
+  const double expected = (1 - kDrainGain) * windows_;
+  others_ = std::max(0.0, others_ - kDoubt);
+  if (was_less && queue > kQueue && drain_from_ - queue < expected / 2) others_ += queue - 1;
+  Begin(Phase::kCruise);
+}
+
+void LinePacer::Step(const Window& window, double seen_queue) {
   Remember(window);
+  others_ = std::min(others_, seen_queue - 1);
+  const double queue = seen_queue - others_;
   ++windows_;
   switch (phase_) {
     case Phase::kFill:
@@ -115,7 +140,11 @@ void LinePacer::Step(const Window& window, double queue) {
       if (windows_ >= kStillWindows) Drain(queue);
       return;
     case Phase::kDrain:
-      if (queue < kDrained || windows_ >= drain_windows_) Begin(Phase::kCruise);
+      if (queue < kDrained ||
+          windows_ >=
+              (queue > kQueue ? std::max(drain_windows_, kVerdictWindows) : drain_windows_)) {
+        EndDrain(window, queue);
+      }
       return;
     case Phase::kCruise:
       if (queue > kQueue && windows_ >= kCruiseWindowsMin) {

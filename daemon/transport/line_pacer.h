@@ -41,15 +41,15 @@ class LinePacer {
 
  private:
   enum class Phase { kFill, kCruise, kProbe, kDrain };
-
-  void Begin(Phase phase);
-  void Drain(double queue);
   struct Window {
     double bytes = 0;
     double seconds = 0;
   };
 
-  void Step(const Window& window, double queue);
+  void Begin(Phase phase);
+  void Drain(double queue);
+  void EndDrain(const Window& window, double queue);
+  void Step(const Window& window, double seen_queue);
   void Remember(const Window& window);
   void Forget();
 
@@ -59,6 +59,8 @@ class LinePacer {
   Phase phase_ = Phase::kFill;
   int windows_ = 0;        // of this phase
   int drain_windows_ = 0;  // that the queue takes to go
+  double drain_from_ = 0;  // what it was then
+  double others_ = 0;  // round trips of queue, or of a longer path, that draining does not shorten
   bool idle_ = false;
   bool lossy_ = false;
   absl::Time begin_ = absl::InfinitePast();        // of the window

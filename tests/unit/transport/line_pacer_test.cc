@@ -7,18 +7,19 @@
 namespace causeway::transport {
 namespace {
 
-constexpr double kRtt = 0.1;
 constexpr double kTick = 0.05;
 
 // A bottleneck and greedy connections before it, which together let two round trips' worth of bytes
 // be on their way, as several of BBR do, and try a quarter more than they were last given.
 struct Line {
-  explicit Line(double rate) : rate(rate) {}
+  explicit Line(double rate, double rtt = 0.1) : rate(rate), rtt(rtt) {
+    sight.rtt_min = absl::Seconds(rtt);
+  }
 
   void Run(double seconds, bool waiting = true) {
     for (double end = now + seconds; now < end; now += kTick) {
       const double cap = pacer.bytes_per_s();
-      const double room = std::max(0.0, rate * kRtt - queue);  // of the second round trip's worth
+      const double room = std::max(0.0, rate * rtt - queue);  // of the second round trip's worth
       double sent = waiting ? std::min(wish * kTick, rate * kTick + room) : 0;
       if (cap > 0) sent = std::min(sent, cap * kTick);
       const double delivered = std::min(queue + sent, rate * kTick);
@@ -28,7 +29,7 @@ struct Line {
       sight.segments_sent += static_cast<uint64_t>(sent / 1448);
       lost += loss * sent / 1448;
       sight.segments_resent = static_cast<uint64_t>(lost);
-      sight.rtt = absl::Seconds(kRtt + queue / rate);
+      sight.rtt = absl::Seconds(rtt + jitter + queue / rate);
       queue_sum += queue;
       delivered_sum += delivered;
       if (!waiting) pacer.Idle();
@@ -40,10 +41,12 @@ struct Line {
     queue_sum = delivered_sum = 0;
     Run(seconds);
     used = delivered_sum / (rate * seconds);
-    return queue_sum / (seconds / kTick) / (rate * kRtt);
+    return queue_sum / (seconds / kTick) / (rate * rtt);
   }
 
   double rate;
+  double rtt;
+  double jitter = 0;
   double wish = 1e5;
   double queue = 0;
   double loss = 0;
@@ -52,7 +55,7 @@ struct Line {
   double delivered_sum = 0;
   double used = 0;
   double now = 0;
-  LinePacer::Sight sight{5, 0, 0, 0, absl::ZeroDuration(), absl::Seconds(kRtt)};
+  LinePacer::Sight sight{5, 0, 0, 0, absl::ZeroDuration(), absl::ZeroDuration()};
   LinePacer pacer;
 };
 
@@ -89,6 +92,35 @@ TEST_CASE("pauses say nothing of the line, and long ones end what is known") {
   line.Run(40, /*waiting=*/false);
   line.Run(0.3);
   CHECK(line.pacer.bytes_per_s() == 0);
+}
+
+TEST_CASE("a short path is left alone, a little jitter is no queue") {
+  Line near(25e6, /*rtt=*/0.009);
+  near.Run(10);
+  CHECK(near.pacer.bytes_per_s() == 0);
+
+  Line line(25e6, /*rtt=*/0.02);
+  line.jitter = 0.002;
+  line.Run(10);
+  CHECK(line.pacer.bytes_per_s() > 0);
+  CHECK(line.MeanQueue(20) < 0.3);
+  CHECK(line.used > 0.98);
+}
+
+TEST_CASE("a queue of others, or a path that became longer, is not drained for ever") {
+  for (double longer : {0.04, 0.08, 0.3}) {
+    CAPTURE(longer);
+    Line line(25e6);
+    line.Run(5);
+    line.jitter = longer;
+    line.Run(10);
+    line.MeanQueue(20);
+    CHECK(line.used > 0.97);
+    line.jitter = 0;
+    line.Run(5);
+    CHECK(line.MeanQueue(20) < 0.15);
+    CHECK(line.used > 0.97);
+  }
 }
 
 TEST_CASE("after a pause nothing is left to drain") {
