@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "compression/codec_internal.h"
@@ -79,6 +80,7 @@ class Runner {
 
   void Codec(const CodecSpec& spec) {
     spec_ = spec;
+    sizes_.assign(b_.chunks, 0);
     coded_ = compression::BitsPerElement(spec) / 8;
     const size_t stride = compression::EncodedSizeMax(spec, kChunkElements);
     Encode("encode", stride, false, false);
@@ -103,7 +105,7 @@ class Runner {
     std::exit(1);
   }
   absl::Span<const uint8_t> Chunk(size_t c, size_t stride) const {
-    return absl::MakeConstSpan(b_.packed.bytes() + c * stride, stride);
+    return absl::MakeConstSpan(b_.packed.bytes() + c * stride, sizes_[c]);
   }
   double GbPerSecond(double seconds) const {
     return static_cast<double>(b_.values.size()) / seconds * 1e-9;
@@ -151,8 +153,8 @@ class Runner {
       input.residual_out = feedback ? b_.residual_out.halves() + c * kChunkElements : nullptr;
       input.n = kChunkElements;
       EncodeStats stats;
-      EncodeChunkWith(kernels_, spec_, input,
-                      absl::MakeSpan(b_.packed.bytes() + c * stride, stride), &stats);
+      sizes_[c] = EncodeChunkWith(kernels_, spec_, input,
+                                  absl::MakeSpan(b_.packed.bytes() + c * stride, stride), &stats);
     };
     if (measured) {
       const double sources = delta ? 8 : 4;
@@ -168,7 +170,8 @@ class Runner {
   int repeats_;
   JsonRows* rows_;
   CodecSpec spec_;
-  double coded_ = 0;  // bytes of an element
+  double coded_ = 0;           // bytes of an element
+  std::vector<size_t> sizes_;  // of the encoded chunks
   double memcpy_ = 0;
   double read_ = 0;
 };
@@ -198,7 +201,7 @@ int Main(int argc, char** argv) {
     for (absl::string_view codec :
          absl::StrSplit(text("codecs",
                              "fp32,bf16,fp16,int8,int4,int4:b256,nf4,fp8,mxfp4,e3m0,2bit,cosine,"
-                             "sign,topk:k100,btopk"),
+                             "sign,topk:k100,btopk,lowrank:r4"),
                         ',')) {
       auto spec = CodecSpec::Parse(codec);
       if (!spec.ok()) {
