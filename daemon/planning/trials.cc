@@ -33,6 +33,12 @@ std::vector<engine::ClusterId> WidestFirst(const Exchange& exchange) {
   return out;
 }
 
+// The shortest would hold a trial's one or two rounds against the best of more.
+double Middle(std::deque<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 }  // namespace
 
 bool SameWay(const Plan& a, const Plan& b) { return a.route == b.route && a.parts == b.parts; }
@@ -104,7 +110,7 @@ std::optional<Trials::Guessed> Trials::Guess(engine::RoundNumber round, const Pl
                                              const Exchange& exchange, bool direct_allowed,
                                              double overhead_seconds, double gain_min) {
   if (known_.size() < kRoundsKnown || exchange.lines.size() < 3) return std::nullopt;
-  const double seconds = *std::min_element(known_.begin(), known_.end());
+  const double seconds = Middle(known_);
   if (round < guess_at_) {
     if (seconds < kOtherLines * settled_seconds_) return std::nullopt;
     guess_at_ = round;

@@ -30,7 +30,7 @@ class Trials {
   static constexpr engine::RoundNumber kPatience = 8;
   // Rounds under a plan until it is judged, unless the first is clearly slower.
   static constexpr int kRounds = 2;
-  // Rounds under one plan before a guess, whose shortest is what it has to beat.
+  // Rounds under one plan before a guess, whose middle one is what it has to beat.
   static constexpr size_t kRoundsKnown = 3;
   // What a guess takes a line to carry, of what it was seen to.
   static constexpr double kGuess = 2;
@@ -85,7 +85,6 @@ class Trials {
   };
 
   void Begin(const Plan& before, double seconds, double gain, engine::RoundNumber round);
-
   void Fail(engine::RoundNumber round);
 
   std::deque<double> known_;  // of the newest rounds under the current plan

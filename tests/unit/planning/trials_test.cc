@@ -225,6 +225,23 @@ TEST_CASE("lines that become others are found again, also when guesses had becom
   CHECK(play.Best() / play.seconds.back() > 0.9);
 }
 
+TEST_CASE("rounds that waver by a fifth do not hide a line that is four times as wide") {
+  const uint64_t seed = Catch::rngSeed();
+  INFO("seed " << seed);
+  int found = 0;
+  for (int i = 0; i < 20; ++i) {
+    HiddenLines world({100, 100, 400});
+    world.noise = 0.2;
+    world.random.seed(seed + static_cast<uint64_t>(i));
+    Play play(world, Int8(3));
+    play.Rounds(120);
+    play.world.noise = 0;
+    play.Rounds(1);
+    found += play.Best() / play.seconds.back() > 0.9 ? 1 : 0;
+  }
+  CHECK(found >= 15);
+}
+
 TEST_CASE("nothing is guessed where the exchange hides") {
   PlannerRules rules = Int8(3);
   rules.pace.local_steps = 1000;
