@@ -5,7 +5,7 @@
 namespace causeway::memory {
 namespace {
 
-constexpr int kKeptBytesMax = 256 << 20;
+constexpr int kKeptBytesMax = 64 << 20;
 constexpr int kMappedBytesMin = 32 << 20;  // the most that glibc takes
 
 }  // namespace

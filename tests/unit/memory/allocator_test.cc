@@ -14,7 +14,7 @@ namespace {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which bring their own malloc
 
 constexpr size_t kBlockBytes = 256 << 10;
-constexpr size_t kBlocks = 320;  // more than one of malloc's heaps holds
+constexpr size_t kBlocks = 224;  // 56 MiB
 constexpr size_t kPageBytes = 4096;
 
 void TakeAndFree() {
