@@ -12,14 +12,23 @@ Phase Core::CurrentPhase(ClusterSet* awaited, std::string* reason) const {
   }
   if (!context_.HasRecord() && !context_.Outdated()) {
     *reason = "awaits the other voters and their trainers";
+    ClusterSet remember;  // a run that is not known here
     for (ClusterId voter : context_.config.electorate.voters) {
       if (voter == context_.self()) continue;
       const Peer& peer = context_.peers[voter];
       if (!alive.Contains(voter) || !peer.join || !peer.join->schema_known) awaited->Insert(voter);
+      if (alive.Contains(voter) && peer.join && !peer.join->virgin) remember.Insert(voter);
     }
     if (!context_.trainer.present) {
       awaited->Insert(context_.self());
       *reason = "awaits the local trainer";
+    }
+    if (!remember.Empty()) {
+      *awaited = remember;
+      *reason =
+          "others have a run that is not known here: they take this cluster back once enough of "
+          "its "
+          "voters are there; to begin anew, forget it on all of them";
     }
     return Phase::kForming;
   }

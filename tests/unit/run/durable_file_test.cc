@@ -40,6 +40,30 @@ TEST_CASE_METHOD(Fixture, "nothing on disk is a blank disk; what is written is r
   CHECK(file.Read()->Blank());
 }
 
+TEST_CASE_METHOD(Fixture, "numbers that no run reaches are refused by name") {
+  DurableFile file(directory, "demo", roster);
+  const auto refused = [&](const engine::Durable& durable, const char* word) {
+    REQUIRE(file.Write(durable).ok());
+    const absl::Status status = file.Read().status();
+    INFO(status.message());
+    return status.code() == absl::StatusCode::kDataLoss &&
+           status.message().find(word) != absl::string_view::npos;
+  };
+  const engine::Record good = testing::SomeRecord();
+  CHECK(refused({{engine::kEpochCounterMax + 1, 1}, good, true}, "epoch.counter"));
+  engine::Record bad = good;
+  bad.epoch.counter = engine::kEpochCounterMax + 1;
+  CHECK(refused({good.epoch, bad, true}, "epoch.counter"));
+  bad = good;
+  bad.lineage = bad.epoch.counter;
+  CHECK(refused({good.epoch, bad, true}, "record.lineage"));
+  bad = good;
+  bad.base.at(0).round = engine::kRoundMax + 1;
+  CHECK(refused({good.epoch, bad, true}, "round"));
+  REQUIRE(file.Write({{engine::kEpochCounterMax, 1}, good, true}).ok());
+  CHECK(file.Read().ok());
+}
+
 TEST_CASE_METHOD(Fixture, "every torn or altered file is refused with its path") {
   DurableFile file(directory, "demo", roster);
   REQUIRE(file.Write({{5, 1}, testing::SomeRecord(), true}).ok());
