@@ -126,7 +126,7 @@ struct TensorRecord {
   uint8_t dtype;                  // DType
   uint8_t group;                  // Group
   uint8_t dimensions;             // 0: a scalar
-  uint8_t zero;
+  uint8_t stage;                  // with which growth of the run it came: 0 first, ascending, without gaps
   int32_t alias_of;  // index of the earlier tensor that shares its storage, or -1; same dtype and shape
   uint64_t shape[kDimensionsMax];
 };

@@ -131,7 +131,7 @@ typedef struct cw_tensor {
   uint8_t dtype;      /* cw_dtype */
   uint8_t group;      /* cw_group */
   uint8_t dimensions; /* 0: a scalar */
-  uint8_t zero;
+  uint8_t stage;      /* 0, or with which growth of the run it came (1, 2 ..); these come last */
   int32_t alias_of; /* index of the earlier tensor that shares its storage, or -1 */
   uint64_t shape[CW_DIMENSIONS_MAX];
 } cw_tensor;
@@ -250,7 +250,8 @@ CW_API int cw_open(const cw_options* options, cw_handle** handle);
 
 /* Names the tensors. Never touches trainer memory. `layout` may be NULL.
  * SCHEMA and ALGORITHM name the first difference from what the cluster's other ranks joined with.
- */
+ * A run grows when the trainers of all its clusters finish, leave, and join on a new handle with
+ * new tensors behind those that they had, of the next stage: cw_ready then waits until all have. */
 CW_API int cw_join(cw_handle* handle, const cw_join_options* options, const cw_tensor* tensors,
                    uint32_t tensor_count, cw_layout* layout);
 CW_API int cw_fragment_of(cw_handle* handle, uint32_t fragment, cw_fragment* out);

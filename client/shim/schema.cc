@@ -48,6 +48,7 @@ local::TensorRecord RecordOf(const Tensor& tensor) {
   record.dtype = tensor.dtype;
   record.group = tensor.group;
   record.dimensions = static_cast<uint8_t>(tensor.shape.size());
+  record.stage = tensor.stage;
   record.alias_of = tensor.alias_of;
   for (size_t d = 0; d < tensor.shape.size(); ++d) record.shape[d] = tensor.shape[d];
   return record;
@@ -90,6 +91,12 @@ Status Schema::Build(const cw_tensor* tensors, uint32_t count, Schema& schema) {
     tensor.dtype = given.dtype;
     tensor.group = given.group;
     tensor.alias_of = given.alias_of;
+    tensor.stage = given.stage;
+    const int before = i == 0 ? 0 : schema.tensors_.back().stage;
+    if (given.stage < before || given.stage > before + (i == 0 ? 0 : 1)) {
+      return TensorFailure(CW_SCHEMA, tensor.name,
+                           "stages ascend from 0, one at a time: new tensors come last");
+    }
     if (Status status = CheckShape(given, tensor); !status.ok()) return status;
     if (Status status = CheckAlias(schema.tensors_, tensor); !status.ok()) return status;
     if (tensor.alias_of < 0) elements += tensor.elements;
@@ -105,7 +112,7 @@ bool Schema::operator==(const Schema& other) const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor &a = tensors_[i], &b = other.tensors_[i];
     if (a.name != b.name || a.dtype != b.dtype || a.group != b.group || a.alias_of != b.alias_of ||
-        a.shape != b.shape) {
+        a.stage != b.stage || a.shape != b.shape) {
       return false;
     }
   }

@@ -18,6 +18,7 @@ struct Tensor {
   uint8_t dtype = 0;
   uint8_t group = 0;
   int32_t alias_of = -1;
+  uint8_t stage = 0;
   std::vector<uint64_t> shape;
   uint64_t elements = 1;
 };

@@ -145,6 +145,11 @@ class LocalEndpoint {
   // committed one. No open contribution. Needs KeepsResidual().
   absl::Span<uint16_t> RestoreResidual(uint32_t fragment, absl::Span<const uint64_t> weights);
 
+  // ---- growth (residual.cc) ----
+  // The first `fragments` fragments get the values and committed residuals that they have in `from`,
+  // where they lie alike and no contribution is open.
+  void TakeOver(LocalEndpoint& from, uint32_t fragments);
+
   // ---- snapshots in a device's memory ----
   // Makes ready for snapshots that lie in `memory`, laid out as the snapshot segment is, its
   // padding zero. INVALID_ARGUMENT when it is too small, RESOURCE_EXHAUSTED. What the device cannot
@@ -171,8 +176,9 @@ class LocalEndpoint {
 
   // ---- digests ----
   // Workers. SHA-256 over all fragments' values in fp32 (little-endian, padding as zeros), in
-  // order. The offered parameters and the run's values are comparable.
-  schema::Digest SnapshotDigest() const;
+  // order. The offered parameters and the run's values are comparable. Of the snapshot, fragments
+  // before `first` may be left out.
+  schema::Digest SnapshotDigest(uint32_t first = 0) const;
   schema::Digest ValuesDigest(absl::Span<const int64_t> rounds) const;  // a round for each fragment
 
  private:

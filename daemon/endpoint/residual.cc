@@ -1,4 +1,6 @@
-// The committed residual as a whole, for whoever keeps it on disk.
+// The committed residual as a whole, for whoever keeps it on disk, and for the endpoint of a run that
+// has grown.
+#include <algorithm>
 #include <cassert>
 
 #include "daemon/endpoint/endpoint.h"
@@ -27,6 +29,22 @@ absl::Span<uint16_t> LocalEndpoint::RestoreResidual(uint32_t fragment,
   state.residual_weight.assign(weights.begin(), weights.end());
   return {Residual(fragment, state.committed_half, 0),
           static_cast<size_t>(record(fragment).elements)};
+}
+
+void LocalEndpoint::TakeOver(LocalEndpoint& from, uint32_t fragments) {
+  confined_.Check();
+  for (uint32_t f = 0; f < fragments; ++f) {
+    assert(record(f).elements == from.record(f).elements && !from.open(f));
+    for (const int64_t round : from.fragments_.at(f)->held) {
+      if (round == kNoRound) continue;
+      const absl::Span<const float> value = from.Value(f, round);
+      std::copy(value.begin(), value.end(), WritableValue(f, round).begin());
+      Publish(f, round);
+    }
+    if (!KeepsResidual() || !from.HasResidual(f)) continue;
+    const absl::Span<const uint16_t> residual = from.CommittedResidual(f);
+    std::copy(residual.begin(), residual.end(), RestoreResidual(f, from.ResidualWeights(f)).begin());
+  }
 }
 
 }  // namespace causeway::endpoint

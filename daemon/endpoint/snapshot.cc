@@ -96,9 +96,9 @@ bool LocalEndpoint::SnapshotMatches(uint32_t fragment, int64_t round) const {
   return equal;
 }
 
-schema::Digest LocalEndpoint::SnapshotDigest() const {
+schema::Digest LocalEndpoint::SnapshotDigest(uint32_t first_fragment) const {
   ValueHash hash;
-  for (uint32_t f = 0; f < layout_->fragments().size(); ++f) {
+  for (uint32_t f = first_fragment; f < layout_->fragments().size(); ++f) {
     const compression::DType dtype = CodecDType(record(f).dtype);
     const std::byte* area = SnapshotArea(f);
     uint64_t done = 0;

@@ -26,6 +26,8 @@ uint64_t Acceptor::AcceptRecord(const Record& record) {
   first_record_ = !context_.HasRecord();
   context_.durable.promised = record.epoch;
   context_.durable.accepted = record;
+  const auto fragments = static_cast<uint32_t>(record.base.size());
+  if (fragments > rounds_.size()) rounds_.Resize(fragments);  // the run has grown
   context_.kept_memory = true;
   context_.installed = false;
   context_.frozen = true;
@@ -110,6 +112,7 @@ Report Acceptor::MakeReport() const {
   report.stop = context_.stop_wish;
   report.approves_rollback = context_.rollback_approved;
   report.draining = context_.Leader() && context_.draining;
+  report.growth = context_.GrowthWish();
   report.suspected = context_.Silent();
   if (context_.trainer.present) report.parameters = context_.trainer.parameters;
   rounds_.FillReport(&report.fragments);

@@ -19,13 +19,14 @@ bool Candidate::MayMint() {
 }
 
 void Candidate::Begin(const std::string& reason, std::optional<Electorate> wish, ClusterSet dropped,
-                      std::optional<bool> stop) {
+                      std::optional<bool> stop, bool grow) {
   if (!context_.HasRecord() || context_.durable.Blank() || context_.stopped) return;
   if (!MayMint()) return;
   candidacy_ = Candidacy();
   candidacy_.wish = std::move(wish);
   candidacy_.dropped = dropped;
   candidacy_.stop = stop;
+  candidacy_.grow = grow;
   Start(false);
   context_.Note("begins epoch " + ToString(candidacy_.epoch) + ": " + reason);
 }

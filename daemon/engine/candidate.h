@@ -27,7 +27,7 @@ class Candidate {
   // False: the number of the next epoch is out of reach, until the next heartbeat or for good.
   bool MayMint();
   void Begin(const std::string& reason, std::optional<Electorate> wish = std::nullopt,
-             ClusterSet dropped = {}, std::optional<bool> stop = std::nullopt);
+             ClusterSet dropped = {}, std::optional<bool> stop = std::nullopt, bool grow = false);
   // Founds the run when every voter is virgin and agrees on schema and algorithm.
   void FoundIfPossible();
   bool rollback_wanted() const { return rollback_wanted_; }

@@ -33,6 +33,7 @@ bool CatchUp::TakeFromTrainer(FragmentId id) {
   const TrainerSeat& trainer = context_.trainer;
   if (!context_.Active() || rounds_.HoldsBase(id) || !ledger_[id].offered) return false;
   const Record& record = context_.record();
+  if (id >= record.base.size()) return false;  // of a run that has grown meanwhile
   const FragmentBase& base = record.base[id];
   if (base.round != 0 || SeedChain(context_.config, trainer.parameters, id) != base.chain) {
     return false;

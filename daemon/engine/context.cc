@@ -40,6 +40,14 @@ bool Context::RunExists() const {
   return false;
 }
 
+std::optional<Growth> Context::GrowthWish() const {
+  if (!trainer.present || !HasRecord()) return std::nullopt;
+  if (!trainer.Extends({record().schema, static_cast<uint32_t>(record().base.size())})) {
+    return std::nullopt;
+  }
+  return Growth{record().schema, {trainer.schema, trainer.fragments}, trainer.parameters};
+}
+
 bool Context::RollbackApproved() const {
   if (rollback_approved) return true;
   for (int id = 0; id < config.clusters; ++id) {

@@ -27,8 +27,14 @@ struct TrainerSeat {
   Hash256 schema{};
   Hash256 algorithm{};
   uint32_t fragments = 0;
+  std::vector<SchemaId> extends;
   bool has_parameters = false;
   Hash256 parameters{};
+
+  // It came with this schema and more.
+  bool Extends(const SchemaId& schema) const {
+    return std::find(extends.begin(), extends.end(), schema) != extends.end();
+  }
 };
 
 class Context {
@@ -72,6 +78,12 @@ class Context {
     others.Erase(self());
     return others;
   }
+  // The local trainer's tensors are the run's. One that came with more waits for the run to grow.
+  bool TrainerTakesPart() const {
+    return trainer.present && (!HasRecord() || trainer.schema == record().schema);
+  }
+  // What the local trainer would have the run grow to.
+  std::optional<Growth> GrowthWish() const;
   // Here or at a peer there is a record.
   bool RunExists() const;
   // A peer speaks of a later installed epoch: this gateway was left behind.

@@ -50,11 +50,13 @@ void Core::On(const TrainerJoined& event) {
   assert(event.fragments >= 1 && event.fragments <= kFragmentsMax && event.session != 0);
   if (context_.HasRecord()) {
     const Record& record = context_.record();
+    const SchemaId ours{record.schema, static_cast<uint32_t>(record.base.size())};
+    const bool fits =
+        ours == SchemaId{event.schema, event.fragments} ||
+        std::find(event.extends.begin(), event.extends.end(), ours) != event.extends.end();
     std::optional<FatalKind> differs;
     if (record.algorithm != event.algorithm) differs = FatalKind::kAlgorithm;
-    if (record.schema != event.schema || record.base.size() != event.fragments) {
-      differs = FatalKind::kSchema;
-    }
+    if (!fits) differs = FatalKind::kSchema;
     if (differs) {
       context_.Act(JoinRefused{event.session, *differs, context_.self()});
       return;
@@ -66,10 +68,11 @@ void Core::On(const TrainerJoined& event) {
   seat.schema = event.schema;
   seat.algorithm = event.algorithm;
   seat.fragments = event.fragments;
+  seat.extends = event.extends;
   seat.has_parameters = event.has_parameters;
   seat.parameters = event.parameters;
   refused_ = {};
-  rounds_.Resize(event.fragments);
+  if (!context_.HasRecord()) rounds_.Resize(event.fragments);
   ledger_.ChangeTrainer(event.has_parameters);
   for (int id = 0; id < context_.config.clusters; ++id) {
     const ClusterId peer = static_cast<ClusterId>(id);
@@ -212,11 +215,9 @@ void Core::Dispatch(ClusterId from, const Header& header, const Message& message
 
 void Core::OnHeartbeat(ClusterId from, const Report& report) {
   context_.peers[from].report = report;
+  CompareGrowth(from, report);
   acceptor_.OnReport(report);
-  // A blank gateway without a trainer learns the number of fragments from the run.
-  if (ledger_.size() == 0 && report.active && !report.fragments.empty()) {
-    rounds_.Resize(static_cast<uint32_t>(report.fragments.size()));
-  }
+  LearnFragments(from, report);
   const bool lags = context_.Leader() && context_.installed && report.kept_memory &&
                     report.accepted == context_.record().epoch && !report.installed;
   if (lags) context_.Send(from, Installed{});
@@ -227,6 +228,23 @@ void Core::OnHeartbeat(ClusterId from, const Report& report) {
     if (resumes) rounds_.AdvanceAll();
   }
   rounds_.OnReport(from, report);
+}
+
+// A blank gateway without a trainer learns the number of fragments from the run, and one that was
+// away while the run grew.
+void Core::LearnFragments(ClusterId from, const Report& report) {
+  const bool newer =
+      report.active && (!context_.HasRecord() || report.accepted > context_.record().epoch);
+  if (!newer) return;
+  const bool grown = context_.HasRecord() && report.fragments.size() > ledger_.size();
+  if (ledger_.size() == 0 || grown) {
+    rounds_.Resize(static_cast<uint32_t>(report.fragments.size()));
+  }
+  const TrainerSeat& trainer = context_.trainer;
+  const bool lacks = context_.HasRecord() && trainer.present && trainer.fragments < ledger_.size();
+  if (!lacks || refused_.Contains(from)) return;
+  refused_.Insert(from);
+  context_.Act(JoinRefused{trainer.session, FatalKind::kSchema, from});
 }
 
 Join Core::MakeJoin() const {
@@ -253,11 +271,13 @@ Join Core::MakeJoin() const {
 void Core::CompareDigests(ClusterId from, const Join& join) {
   if (context_.HasRecord() || !join.schema_known || !context_.trainer.present) return;
   const TrainerSeat& trainer = context_.trainer;
+  const SchemaId theirs{join.schema, join.fragments};
+  // A run that exists may be joined with more tensors: it then grows.
+  const bool fits = theirs == SchemaId{trainer.schema, trainer.fragments} ||
+                    (!join.virgin && trainer.Extends(theirs));
   std::optional<FatalKind> differs;
   if (join.algorithm != trainer.algorithm) differs = FatalKind::kAlgorithm;
-  if (join.schema != trainer.schema || join.fragments != trainer.fragments) {
-    differs = FatalKind::kSchema;
-  }
+  if (!fits) differs = FatalKind::kSchema;
   if (!differs) {
     refused_.Erase(from);
     return;
@@ -265,6 +285,19 @@ void Core::CompareDigests(ClusterId from, const Join& join) {
   if (refused_.Contains(from)) return;
   refused_.Insert(from);
   context_.Act(JoinRefused{trainer.session, *differs, from});
+}
+
+// Trainers that came with different new tensors are told so: the run would never grow.
+void Core::CompareGrowth(ClusterId from, const Report& report) {
+  const std::optional<Growth> wish = context_.GrowthWish();
+  if (!wish || !report.growth || report.accepted != context_.record().epoch) return;
+  if (report.growth->schema == wish->schema) {
+    refused_.Erase(from);
+    return;
+  }
+  if (refused_.Contains(from)) return;
+  refused_.Insert(from);
+  context_.Act(JoinRefused{context_.trainer.session, FatalKind::kSchema, from});
 }
 
 void Core::OnJoin(ClusterId from, const Header& header, const Join& body) {

@@ -57,11 +57,14 @@ class Core {
   void OnJoin(ClusterId from, const Header& header, const Join& body);
   void OnHeartbeat(ClusterId from, const Report& report);
   void CompareDigests(ClusterId from, const Join& join);
+  void CompareGrowth(ClusterId from, const Report& report);
+  void LearnFragments(ClusterId from, const Report& report);
   Join MakeJoin() const;
   void Tick();
   Report MakeReport() const;
   void Repeat(ClusterId to, const Report& report);
   void AfterEvent();
+  ClusterSet AwaitedToGrow() const;
   Phase CurrentPhase(ClusterSet* awaited, std::string* reason) const;
 
   Context context_;

@@ -28,6 +28,7 @@ class Decider {
   bool Collect();
   bool CountVoices();
   Electorate NextElectorate();
+  void Grow();
   void SortKeepers();
   void DecideFragment(FragmentId fragment);
   RoundNumber HighestPossible(FragmentId fragment) const;
@@ -36,6 +37,7 @@ class Decider {
   bool Holds(ClusterId id, FragmentId fragment, bool after_rollback) const;
   bool RollBack();
   bool Reseed(FragmentId fragment);
+  bool HeldAtAll() const;
   bool ChooseMembers();
   bool GoodMembers(ClusterSet members) const;
 
@@ -51,7 +53,7 @@ class Decider {
   bool below_ = false;
   bool roll_back_ = false;
   std::string impossible_;    // what somebody reports and cannot be
-  bool seeded_anew_ = false;  // from what the seed's trainer brought, whatever the run had become
+  FragmentId seeded_anew_ = 0;  // fragments: from what a trainer brought, whatever they had become
   Record record_;
 };
 
@@ -215,7 +217,8 @@ void Decider::DecideFragment(FragmentId fragment) {
 }
 
 // A value that nobody holds and nobody committed upon: the seeded one, if a trainer still has it.
-// With every voter's promise it is known that nothing was committed, and the seed may seed anew.
+// With every voter's promise it is known that nothing was committed, and the seed may seed anew; so
+// it may, or another where it is away, what a run had just grown by when its values were lost.
 bool Decider::Reseed(FragmentId fragment) {
   if (best_->base[fragment].round != 0) return false;
   for (ClusterId id : voices_) {
@@ -223,13 +226,28 @@ bool Decider::Reseed(FragmentId fragment) {
     record_.base[fragment] = best_->base[fragment];
     return true;
   }
-  const ClusterId seed = config_.seed_cluster;
-  if (!promised_.ContainsAll(electorate_.voters) || !voices_.Contains(seed)) return false;
-  const FragmentReport* report = ReportOf(seed, fragment);
-  if (!report || !report->offered) return false;
-  record_.base[fragment] = {0, SeedChain(config_, At(seed).report.parameters, fragment)};
-  seeded_anew_ = true;
+  const bool grown = HeldAtAll();
+  if (!promised_.ContainsAll(electorate_.voters) && !grown) return false;
+  std::optional<ClusterId> seed;
+  for (ClusterId id : voices_) {
+    const FragmentReport* report = ReportOf(id, fragment);
+    const bool may = id == config_.seed_cluster || (grown && !seed);
+    if (may && report && report->offered) seed = id;
+  }
+  if (!seed) return false;
+  record_.base[fragment] = {0, SeedChain(config_, At(*seed).report.parameters, fragment)};
+  ++seeded_anew_;
   return true;
+}
+
+// Some fragment's value is here, whatever became of others.
+bool Decider::HeldAtAll() const {
+  for (ClusterId id : voices_) {
+    for (const FragmentReport& report : At(id).report.fragments) {
+      if (report.holds) return true;
+    }
+  }
+  return false;
 }
 
 // The newest committed value of each fragment becomes the base of a new lineage.
@@ -309,6 +327,25 @@ Electorate Decider::NextElectorate() {
   return *candidacy_.wish;
 }
 
+// The new fragments begin as those of a run that is founded: with the values that one member's
+// trainer brought.
+void Decider::Grow() {
+  const std::optional<Growth>& wish = At(candidacy_.self).report.growth;
+  if (!wish || wish->from != best_->schema) return;
+  for (ClusterId id : record_.members) {
+    const std::optional<Growth>& theirs = At(id).report.growth;
+    if (!theirs || theirs->from != wish->from || !(theirs->schema == wish->schema)) return;
+  }
+  const ClusterId seed = record_.members.Contains(config_.seed_cluster) ? config_.seed_cluster
+                                                                        : *record_.members.begin();
+  const Hash256& parameters = At(seed).report.growth->parameters;
+  record_.schema = wish->schema.digest;
+  for (auto id = static_cast<FragmentId>(record_.base.size()); id < wish->schema.fragments; ++id) {
+    record_.base.push_back({0, SeedChain(config_, parameters, id)});
+    record_.lineage_base.push_back(record_.base.back());
+  }
+}
+
 Verdict Decider::Run() {
   if (!Collect()) return NotYet("nobody with a record has promised");
   if (!CountVoices()) return NotYet("no quorum of voters has promised");
@@ -342,7 +379,7 @@ Verdict Decider::Run() {
       // A member without a vote may have kept what all voters have forgotten.
       verdict.missing = verdict.missing | (best_->members - promised_);
       Decider rolled_back(*this);
-      verdict.restorable = rolled_back.RollBack() && !rolled_back.seeded_anew_;
+      verdict.restorable = rolled_back.RollBack() && rolled_back.seeded_anew_ < record_.base.size();
       return verdict;
     }
     if (!RollBack()) return NotYet("nobody who has promised holds every fragment");
@@ -350,6 +387,7 @@ Verdict Decider::Run() {
   if (!ChooseMembers()) return NotYet("no quorum of members");
   record_.incarnations.assign(candidacy_.promises.size(), 0);
   for (ClusterId id : record_.members) record_.incarnations[id] = At(id).incarnation;
+  if (candidacy_.grow && !roll_back_) Grow();
   Verdict verdict;
   verdict.kind = Verdict::Kind::kRecord;
   verdict.record = std::move(record_);

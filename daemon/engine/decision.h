@@ -28,6 +28,7 @@ struct Candidacy {
   std::optional<Electorate> wish;                 // a change of voters or primary
   ClusterSet dropped;                             // not to be members
   std::optional<bool> stop;                       // the run stands still, or goes on again
+  bool grow = false;                              // to what all members' reports wish
   bool may_roll_back = false;
 };
 

@@ -30,8 +30,12 @@ struct TrainerJoined {
   Hash256 schema{};
   Hash256 algorithm{};
   uint32_t fragments = 0;  // 1 .. kFragmentsMax
+  // The schemas that this one extends: a run that has one of them grows once all members' trainers
+  // came with this one. Their fragments are the first ones.
+  std::vector<SchemaId> extends;
   bool has_parameters = false;
   // Hash of the parameters it came with, which the daemon keeps until the session's first Submit.
+  // Where the run is to grow, of those that are new.
   Hash256 parameters{};
 };
 

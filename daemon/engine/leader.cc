@@ -78,7 +78,7 @@ void Leader::OnTick() {
     }
     return;
   }
-  if (Settle() || TakeLeave() || HonourWish() || HonourStop()) return;
+  if (Settle() || TakeLeave() || HonourWish() || HonourStop() || HonourGrowth()) return;
   Admit();
 }
 
@@ -135,9 +135,24 @@ bool Leader::HonourStop() {
   return true;
 }
 
+// The trainers of all members came with the same tensors, which extend the run's.
+bool Leader::HonourGrowth() {
+  const std::optional<Growth> wish = context_.GrowthWish();
+  if (!wish) return false;
+  for (ClusterId member : context_.Others()) {
+    const Report* report = context_.peers.LiveReport(member, context_.now);
+    const bool agrees = report && report->accepted == context_.record().epoch && report->growth &&
+                        report->growth->schema == wish->schema;
+    if (!agrees) return false;
+  }
+  candidate_.Begin("the run grows", std::nullopt, {}, std::nullopt, true);
+  return true;
+}
+
 // Holds every fragment in this lineage.
 bool Leader::Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const {
-  if (report.fragments.size() != ledger_.size()) return false;
+  // A blank gateway whose trainer came with more tensors reports more.
+  if (report.fragments.size() < ledger_.size()) return false;
   *lag = *sum = 0;
   for (FragmentId id = 0; id < ledger_.size(); ++id) {
     const FragmentReport& theirs = report.fragments[id];

@@ -40,6 +40,7 @@ class Leader {
   bool TakeLeave();
   bool HonourWish();
   bool HonourStop();
+  bool HonourGrowth();
   void Admit();
   bool Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const;
   bool DrainFor(Arrival* arrival, const Report& report);

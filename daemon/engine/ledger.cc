@@ -8,8 +8,13 @@ namespace causeway::engine {
 
 void Ledger::Resize(uint32_t fragments) {
   assert(fragments <= kFragmentsMax);
+  const uint32_t before = size();
   standings_.resize(fragments);
-  for (FragmentId id = 0; id < fragments; ++id) standings_[id].id = id;
+  const TrainerSeat& trainer = context_.trainer;
+  for (FragmentId id = before; id < fragments; ++id) {
+    standings_[id].id = id;
+    standings_[id].offered = trainer.present && trainer.has_parameters && id < trainer.fragments;
+  }
 }
 
 void Ledger::Load(const HeldFragment& held) {

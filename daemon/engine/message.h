@@ -42,6 +42,14 @@ struct FragmentReport {
   Attempt attempt = 0;
 };
 
+// The local trainer came with more tensors than the run has.
+struct Growth {
+  Hash256 from{};  // the run's schema, which this one extends
+  SchemaId schema;
+  Hash256 parameters{};  // of the new ones
+  bool operator==(const Growth&) const = default;
+};
+
 // What a gateway tells about itself, in heartbeats and promises.
 struct Report {
   Epoch promised;
@@ -56,6 +64,7 @@ struct Report {
   std::optional<bool> stop;        // the operator's wish here, until a record fulfils it
   bool approves_rollback = false;  // the operator here does, until the next epoch
   bool draining = false;           // the leader asks not to begin new operations
+  std::optional<Growth> growth;    // wished for here
   ClusterSet suspected;            // not heard for peer_timeout
   Hash256 parameters{};  // what the local trainer came with, where a fragment is `offered`
   std::vector<FragmentReport> fragments;

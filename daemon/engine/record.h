@@ -45,7 +45,7 @@ struct Record {
   std::vector<FragmentBase> lineage_base;  // by fragment: where this lineage began
   bool rolled_back = false;                // this record began its lineage
   bool stopped = false;                    // by the operator: no rounds until a record without it
-  Hash256 schema{};                        // what the run was founded with
+  Hash256 schema{};                        // the run's tensors since it was founded or last grew
   Hash256 algorithm{};
   bool operator==(const Record&) const = default;
 };
@@ -58,6 +58,13 @@ struct Contributor {
   Weight weight = 0;
   PlanId plan = 0;  // how it is encoded; 0: as the configuration says
   bool operator==(const Contributor&) const = default;
+};
+
+// A run's tensors, by the digest of their schema, and how many fragments they lie in.
+struct SchemaId {
+  Hash256 digest{};
+  uint32_t fragments = 0;
+  bool operator==(const SchemaId&) const = default;
 };
 
 // What a commit was: enough to answer a trainer about its operation for good.

@@ -120,6 +120,7 @@ void Rounds::AdvanceAll() {
 // gives its trainers a while to find it again.
 bool Rounds::TrainerStands(FragmentId id) const {
   const TrainerSeat& trainer = context_.trainer;
+  if (trainer.present && !context_.TrainerTakesPart()) return false;
   if (!trainer.present) {
     return !trainer.ever_present &&
            context_.now - trainer.absent_since < context_.config.peer_timeout;

@@ -58,6 +58,7 @@ class Rounds {
 
   // Whether the value that the accepted record builds on, or a later one of its lineage, is here.
   bool HoldsBase(FragmentId id) const;
+  uint32_t size() const { return static_cast<uint32_t>(open_.size()); }
   // A COMPLETE of this gateway is undecided.
   bool Undecided(FragmentId id) const { return open_[id].sent.has_value(); }
   size_t votes(FragmentId id) const { return open_[id].votes.size(); }

@@ -3,6 +3,20 @@
 
 namespace causeway::engine {
 
+// Members whose trainers have not come with what the local one wants the run to grow to.
+ClusterSet Core::AwaitedToGrow() const {
+  const std::optional<Growth> wish = context_.GrowthWish();
+  ClusterSet awaited;
+  if (!wish) return awaited;
+  for (ClusterId member : context_.Others()) {
+    const Report* report = context_.peers.LiveReport(member, context_.now);
+    if (!report || !report->growth || !(report->growth->schema == wish->schema)) {
+      awaited.Insert(member);
+    }
+  }
+  return awaited;
+}
+
 Phase Core::CurrentPhase(ClusterSet* awaited, std::string* reason) const {
   const Time now = context_.now;
   const ClusterSet alive = context_.peers.AliveSet(now);
@@ -37,6 +51,11 @@ Phase Core::CurrentPhase(ClusterSet* awaited, std::string* reason) const {
     if (context_.record().stopped) {
       *reason = "stopped by its operator";
       return Phase::kHalted;
+    }
+    if (const ClusterSet others = AwaitedToGrow(); !others.Empty()) {
+      *awaited = others;
+      *reason = "the run grows once their trainers come with the same tensors";
+      return Phase::kActive;
     }
     *awaited = silent;
     if (silent.Empty()) return Phase::kActive;

@@ -55,7 +55,7 @@ class Committer {
   void StepOnWorker(uint32_t index, absl::Span<const float> previous, absl::Span<float> next);
   void Finish();
 
-  const Context context_;
+  const Context& context_;  // the exchange's
   const engine::FragmentId fragment_;
   const Committed committed_;
   std::optional<Pending> pending_;

@@ -1,16 +1,40 @@
 // Routing only.
 #include "daemon/exchange/exchange.h"
 
+#include <cassert>
 #include <utility>
 
 namespace causeway::exchange {
 
-Exchange::Exchange(const Context& context) : port_(context.port) {
-  for (engine::FragmentId id = 0; id < context.layout->fragments().size(); ++id) {
-    Fragment fragment;
-    fragment.rounds = std::make_unique<FragmentExchange>(context, id);
-    fragment.state = std::make_unique<StateTransfer>(context, id, fragment.rounds.get());
-    fragments_.push_back(std::move(fragment));
+Exchange::Exchange(Context context) : context_(std::move(context)) {
+  for (engine::FragmentId id = 0; id < context_.layout->fragments().size(); ++id) Append(id);
+}
+
+void Exchange::Append(engine::FragmentId id) {
+  Fragment fragment;
+  fragment.rounds = std::make_unique<FragmentExchange>(context_, id);
+  fragment.state = std::make_unique<StateTransfer>(context_, id, fragment.rounds.get());
+  fragments_.push_back(std::move(fragment));
+}
+
+bool Exchange::Quiet() const {
+  for (engine::FragmentId id = 0; id < fragments_.size(); ++id) {
+    const FragmentExchange& rounds = *fragments_[id].rounds;
+    if (rounds.encoding() || rounds.committing() || rounds.replacing()) return false;
+    if (context_.endpoint->open(id)) return false;
+  }
+  return true;
+}
+
+void Exchange::Grow(Context context, size_t kept) {
+  assert(Quiet() && kept <= fragments_.size());
+  context.reserve->Inherit(*context_.reserve);
+  context.entropy = context_.entropy;
+  fragments_.resize(kept);
+  context_ = std::move(context);
+  for (engine::FragmentId id = static_cast<engine::FragmentId>(kept);
+       id < context_.layout->fragments().size(); ++id) {
+    Append(id);
   }
 }
 
@@ -25,7 +49,7 @@ void Exchange::OnPlanKnown() {
 void Exchange::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                        memory::Buffer payload) {
   if (address.fragment >= fragments_.size()) {
-    port_->ReturnCredit(from, payload.size());
+    context_.port->ReturnCredit(from, payload.size());
     return;
   }
   Fragment& fragment = fragments_[address.fragment];

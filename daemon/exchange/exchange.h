@@ -20,7 +20,14 @@ namespace causeway::exchange {
 class Exchange {
  public:
   // Everything in `context` outlives this object.
-  explicit Exchange(const Context& context);
+  explicit Exchange(Context context);
+
+  // Whether no fragment is being encoded, committed or replaced, nor has a contribution open: then its
+  // state may be copied and be another's.
+  bool Quiet() const;
+  // The first `kept` fragments go on with what they have begun, upon what `context` names, which holds
+  // their state; the others are new. Needs Quiet().
+  void Grow(Context context, size_t kept);
 
   // Orders.
   FragmentExchange& rounds(engine::FragmentId fragment) { return *fragments_.at(fragment).rounds; }
@@ -55,7 +62,9 @@ class Exchange {
     std::unique_ptr<StateTransfer> state;
   };
 
-  ChunkPort* const port_;
+  void Append(engine::FragmentId fragment);
+
+  Context context_;  // the fragments refer to it
   std::vector<Fragment> fragments_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // holds have a weak reference
 };

@@ -119,7 +119,7 @@ class FragmentExchange {
   void OnCommitted(const engine::Commit& action, const Reduction& reduction);
   void KeepResiduals(const Reduction& reduction);
 
-  const Context context_;
+  const Context& context_;  // the exchange's
   const engine::FragmentId fragment_;
   const uint32_t chunks_;
   const uint64_t ahead_bytes_max_;  // of one sender, of rounds whose base is not here

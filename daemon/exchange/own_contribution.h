@@ -65,7 +65,7 @@ class OwnContribution {
   void DropOpen();
   void SendChunk(engine::ClusterId to, uint32_t index, bool again);
 
-  const Context context_;
+  const Context& context_;  // the exchange's
   const engine::FragmentId fragment_;
   const uint32_t chunks_;
   Routing* const routing_;

@@ -47,6 +47,8 @@ class Reserve {
   // The fragment's round is open, until Close.
   void Open(engine::FragmentId fragment, engine::RoundNumber round) { open_[fragment] = round; }
   void Close(engine::FragmentId fragment) { open_.erase(fragment); }
+  // The rounds that are open there are open here; what they hold already stays with the other.
+  void Inherit(const Reserve& other) { open_ = other.open_; }
 
   // For the fragment's open round; once it is closed, from the shared pool. RESOURCE_EXHAUSTED: try
   // again when something was freed.

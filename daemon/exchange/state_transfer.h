@@ -85,7 +85,7 @@ class StateTransfer {
   void Finish(const engine::AdoptState& action);
   void FinishRelabel(const engine::StateId& state);
 
-  const Context context_;
+  const Context& context_;  // the exchange's
   const engine::FragmentId fragment_;
   const uint32_t chunks_;
   FragmentExchange* const rounds_;

@@ -28,6 +28,7 @@ inline constexpr std::string_view kTrainerDevice = "trainer.device";
 inline constexpr std::string_view kTrainerGone = "trainer.gone";
 inline constexpr std::string_view kTrainerRefused = "trainer.refused";
 inline constexpr std::string_view kRunFormed = "run.formed";
+inline constexpr std::string_view kRunGrows = "run.grows";
 inline constexpr std::string_view kRunStalled = "run.stalled";
 inline constexpr std::string_view kRunFailed = "run.failed";
 inline constexpr std::string_view kRunFinished = "run.finished";

@@ -139,6 +139,17 @@ absl::Status OuterState::SetWords(uint32_t index, absl::Span<const engine::Hash6
   return absl::OkStatus();
 }
 
+void OuterState::TakeOver(const OuterState& from, uint32_t fragments) {
+  for (uint32_t index = 0; index < fragments; ++index) {
+    Fragment& to = fragments_.at(index);
+    const Fragment& source = from.fragments_.at(index);
+    assert(to.elements == source.elements);
+    to.momentum = source.momentum;
+    to.hashes = source.hashes;
+    to.history = source.history;
+  }
+}
+
 void OuterState::Reset(uint32_t index) {
   Fragment& fragment = fragments_.at(index);
   std::fill(fragment.momentum.begin(), fragment.momentum.end(), 0.0f);

@@ -69,6 +69,8 @@ class OuterState {
 
   // Empty without momentum.
   absl::Span<float> Momentum(uint32_t fragment, uint32_t chunk);
+  // The first `fragments` fragments become as they are in `from`, which has the same.
+  void TakeOver(const OuterState& from, uint32_t fragments);
   // As before the first round: momentum zero, nothing remembered.
   void Reset(uint32_t fragment);
 

@@ -33,6 +33,11 @@ checkpoint::Limits LimitsOf(const config::Checkpoint& config) {
 
 }  // namespace
 
+// A fragment belongs to the schema that it came with, whatever the run has grown to since.
+engine::Hash256 Checkpoints::SchemaOf(const Data& data, engine::FragmentId fragment) {
+  return data.schema->stage_digest(data.endpoint->layout().StageOf(fragment));
+}
+
 // One fragment's way to the disk. Shared by the loop's thread and the writer, who hand it over.
 struct Checkpoints::Job {
   engine::FragmentId fragment = 0;
@@ -214,11 +219,16 @@ bool Checkpoints::Flush() {
   return false;
 }
 
+absl::Status Checkpoints::KeepSchema(const schema::Schema& schema) {
+  if (!limits_.enabled()) return absl::OkStatus();
+  return store_.WriteSchema(schema.Records());
+}
+
 std::string Checkpoints::Header(engine::FragmentId fragment) const {
   CheckpointHeader header;
   header.run = run_;
   header.cluster = around_.config->cluster;
-  header.schema = data_->schema->digest();
+  header.schema = SchemaOf(*data_, fragment);
   header.algorithm = algorithm_;
   header.fragment = fragment;
   header.state = data_->exchange->state(fragment).committed();

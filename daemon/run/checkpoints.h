@@ -63,6 +63,10 @@ class Checkpoints {
   // ---- while the run goes on
   void Attach(Data data);
   void Detach();  // before the data goes
+  // The run's trainers came with more tensors: from now on a start may find that schema here, where the
+  // record still names one that it extends. On disk when it returns. Not while writing().
+  absl::Status KeepSchema(const schema::Schema& schema);
+  bool writing() const { return busy_; }
   void OnChange(engine::FragmentId fragment);
   // Everything is to be on disk. Call until true: all of it is, or cannot be.
   bool Flush();
@@ -81,6 +85,7 @@ class Checkpoints {
   absl::StatusOr<engine::HeldFragment> LoadFile(const engine::Record& record, const Data& data,
                                                 engine::FragmentId fragment,
                                                 const std::string& path);
+  static engine::Hash256 SchemaOf(const Data& data, engine::FragmentId fragment);
   void Arm();
   void BeginDue();
   void Begin(engine::FragmentId fragment);

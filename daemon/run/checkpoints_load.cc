@@ -92,7 +92,7 @@ std::optional<schema::Schema> Checkpoints::ReadSchema(const engine::Record& reco
     Refused(Foreign(store_.directory() + "/schema", std::string(schema.status().message())));
     return std::nullopt;
   }
-  if (schema->digest() != record.schema) {
+  if (!schema->StageOf(record.schema)) {
     Refused(Foreign(store_.directory() + "/schema", "of another schema than the run's"));
     return std::nullopt;
   }
@@ -144,7 +144,7 @@ absl::StatusOr<engine::HeldFragment> Checkpoints::LoadFile(const engine::Record&
   CheckpointHeader expected;
   expected.run = run_;
   expected.cluster = around_.config->cluster;
-  expected.schema = data.schema->digest();
+  expected.schema = SchemaOf(data, fragment);
   expected.algorithm = algorithm_;
   expected.fragment = fragment;
   if (const std::string why = WhyForeign(*header, expected, record.lineage); !why.empty()) {

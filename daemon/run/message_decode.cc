@@ -171,6 +171,13 @@ class Decoder {
     out.fetching = in.fetching();
     out.parameters = Hash("parameters", in.parameters());
     out.suspected = Clusters("suspected", in.suspected());
+    if (in.has_growth()) {
+      const w::Growth& growth = in.growth();
+      out.growth = e::Growth{Hash("growth.from", growth.from()),
+                             {Hash("growth.schema", growth.schema()), growth.fragments()},
+                             Hash("growth.parameters", growth.parameters())};
+      if (growth.fragments() > e::kFragmentsMax) Fail("growth.fragments: too many");
+    }
     if (Bounded("fragments", in.fragments_size(), e::kFragmentsMax)) {
       for (const w::FragmentReport& f : in.fragments()) {
         out.fragments.push_back(FragmentReportOf(f));

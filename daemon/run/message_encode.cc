@@ -92,6 +92,12 @@ class Encoder {
     out->set_fetching(in.fetching);
     out->set_parameters(Hash(in.parameters));
     Names(in.suspected, out->mutable_suspected());
+    if (in.growth) {
+      out->mutable_growth()->set_from(Hash(in.growth->from));
+      out->mutable_growth()->set_schema(Hash(in.growth->schema.digest));
+      out->mutable_growth()->set_fragments(in.growth->schema.fragments);
+      out->mutable_growth()->set_parameters(Hash(in.growth->parameters));
+    }
     for (const e::FragmentReport& f : in.fragments) FragmentReportOf(f, out->add_fragments());
   }
   void FragmentReportOf(const e::FragmentReport& in, w::FragmentReport* out) const {

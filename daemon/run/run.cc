@@ -103,7 +103,7 @@ std::vector<engine::HeldFragment> Run::Restore(const engine::Durable& durable) {
 }
 
 void Run::OnTransportStarted() {
-  if (exchange_) network_.SetWindow(WindowBytes());
+  if (exchange_) network_.SetWindow(WindowBytes(*layout_));
 }
 
 // After forgetting: everything anew, as a process that has just started.
@@ -145,6 +145,7 @@ void Run::Drive(const engine::Event& event) {
   driving_ = false;
   ArmTimer();
   MaybeReady();
+  GrowSoon();
 }
 
 void Run::ArmTimer() {

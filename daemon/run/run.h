@@ -134,14 +134,36 @@ class Run final : private exchange::ExchangeListener {
   absl::StatusOr<std::shared_ptr<const endpoint::DeviceSnapshots>> Map(
       const trainers::ShareRequest& request, const loop::Descriptor& memory);
   void DropData();
+  // What depends on the schema.
+  struct Data {
+    std::shared_ptr<const schema::Schema> schema;
+    std::shared_ptr<const schema::Layout> layout;
+    std::shared_ptr<endpoint::LocalEndpoint> endpoint;
+    std::shared_ptr<outer::OuterState> outer;
+    std::unique_ptr<exchange::Reserve> reserve;
+  };
+  absl::StatusOr<Data> MakeData(std::shared_ptr<const schema::Schema> schema) const;
+  exchange::Context ExchangeContext(const Data& data);
+  void Use(Data data);
   absl::Status BuildData(std::shared_ptr<const schema::Schema> schema);
+  void SendJoined(trainers::Session& session, const trainers::JoinRequest& request);
+
+  // ---- growth (run_growth.cc)
+  bool Extends(const schema::Schema& schema) const;
+  void JoinLarger(const trainers::Session& session, const trainers::JoinRequest& request,
+                  std::shared_ptr<const schema::Schema> schema);
+  void GrowSoon();
+  void GrowIfQuiet();
+  absl::Status GrowData(std::shared_ptr<const schema::Schema> schema);
+  uint32_t FragmentsBefore() const;
+  std::vector<engine::SchemaId> Extended() const;
   void StartFetches();
   void Fetch(const engine::FetchState& action);
   bool FetchesFit() const;
   std::optional<trainers::Problem> CheckJoin(const trainers::JoinRequest& request,
                                              const schema::Schema& schema) const;
   trainers::Terms TermsOf() const;
-  uint64_t WindowBytes() const;
+  uint64_t WindowBytes(const schema::Layout& layout) const;
   absl::Status CheckSlices(uint32_t rank, const std::vector<local::SliceRecord>& slices);
   bool WholeSlices();
   void LookAtOffer();
@@ -163,6 +185,7 @@ class Run final : private exchange::ExchangeListener {
   // ---- differences (run_differences.cc)
   void SendSchemaDetail(engine::ClusterId to);
   void OnSchemaDetail(engine::ClusterId from, const wan::v1::SchemaDetail& detail);
+  void TellStranger(engine::ClusterId peer);
   void RefuseTrainer(const std::string& difference);
   void OnHashDetail(engine::ClusterId from, const wan::v1::HashDetail& detail);
   void Fail(const std::string& text, local::Code code, engine::ClusterId cluster,
@@ -232,6 +255,14 @@ class Run final : private exchange::ExchangeListener {
   std::map<engine::FragmentId, engine::FetchState> fetches_;
   std::map<uint64_t, std::shared_ptr<void>> value_holds_;  // commits wait while workers read values
   uint64_t value_hold_ = 0;
+
+  // Joins with other tensors than the data here, of a run that exists, until no fragment is under way.
+  struct Growing {
+    std::shared_ptr<const schema::Schema> schema;
+    std::map<uint64_t, trainers::JoinRequest> joins;  // by session
+  };
+  std::optional<Growing> growing_;
+  bool grow_posted_ = false;
 
   std::optional<LocalTrainer> trainer_;
   bool checking_ready_ = false;

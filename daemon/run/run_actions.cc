@@ -87,7 +87,11 @@ void Run::Do(const engine::FetchState& action) {
 void Run::StartFetches() {
   if (!exchange_ || !FetchesFit()) return;
   for (const auto& [fragment, action] : std::exchange(fetches_, {})) {
-    if (fragment < exchange_->size()) Fetch(action);
+    if (fragment < exchange_->size()) {
+      Fetch(action);
+    } else {
+      fetches_[fragment] = action;  // the run has grown, and the local trainer has not come with that
+    }
   }
 }
 
@@ -96,7 +100,7 @@ void Run::StartFetches() {
 bool Run::FetchesFit() const {
   if (refused_) return false;
   const std::optional<engine::Record> record = engine_->Snapshot().record;
-  return !record || record->schema == schema_->digest();
+  return !record || schema_->StageOf(record->schema);
 }
 
 void Run::Fetch(const engine::FetchState& action) {

@@ -64,7 +64,10 @@ void Run::SendSchemaDetail(engine::ClusterId to) {
 void Run::OnSchemaDetail(engine::ClusterId from, const wan::v1::SchemaDetail& detail) {
   if (detail.tensors_size() > kDetailLinesMax || detail.algorithm_size() > kDetailLinesMax) return;
   details_[from] = detail;
-  if (!refused_ || refused_->cluster != from) return;
+  if (!refused_ || refused_->cluster != from) {
+    TellStranger(from);
+    return;
+  }
   const std::vector<std::string> their_algorithm(detail.algorithm().begin(),
                                                  detail.algorithm().end());
   std::string difference =
@@ -79,6 +82,14 @@ void Run::OnSchemaDetail(engine::ClusterId from, const wan::v1::SchemaDetail& de
   }
   if (difference.empty()) return;  // stale words; newer ones or the timer follow
   RefuseTrainer(difference);
+}
+
+// Whoever is no member, and tells what its trainer came with, was refused what this run is.
+void Run::TellStranger(engine::ClusterId peer) {
+  const engine::Status status = engine_->Snapshot();
+  const bool active =
+      status.phase == engine::Phase::kActive || status.phase == engine::Phase::kHalted;
+  if (active && !status.record->members.Contains(peer)) SendSchemaDetail(peer);
 }
 
 void Run::RefuseTrainer(const std::string& difference) {

@@ -70,7 +70,7 @@ std::optional<trainers::Problem> Run::CheckJoin(const trainers::JoinRequest& req
                                 " asked by the trainer"));
   }
   const std::optional<engine::Record> record = engine_->Snapshot().record;
-  if (record && record->schema != schema.digest()) {
+  if (record && !schema.StageOf(record->schema)) {
     std::string text = absl::StrCat("run '", name(), "' was founded with another schema");
     if (schema_ && schema_->digest() == record->schema) {
       const std::vector<std::string> ours = schema_->Lines();
@@ -99,7 +99,12 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
                                                        absl::StrCat("rank ", session.rank())))));
       return;
     }
-    const absl::Status built = BuildData(std::make_shared<const schema::Schema>(std::move(schema)));
+    auto shared = std::make_shared<const schema::Schema>(std::move(schema));
+    if (Extends(*shared)) {
+      JoinLarger(session, request, std::move(shared));
+      return;
+    }
+    const absl::Status built = BuildData(std::move(shared));
     if (!built.ok()) {
       const bool memory = built.code() == absl::StatusCode::kResourceExhausted;
       session.SendError(request.sequence,
@@ -109,8 +114,12 @@ void Run::OnJoin(trainers::Session& session, const trainers::JoinRequest& reques
     }
     StartFetches();
   }
+  SendJoined(session, request);
+}
+
+void Run::SendJoined(trainers::Session& session, const trainers::JoinRequest& request) {
   trainer_->init = std::max(trainer_->init, request.init);  // the strictest of its ranks
-  rank.joined = true;
+  trainer_->ranks.at(session.rank()).joined = true;
   session.SendJoined(request.sequence, TermsOf(), layout_, endpoint_->snapshot_descriptor(),
                      endpoint_->values_descriptor());
 }
@@ -129,30 +138,29 @@ void Run::DropData() {
   adopted_.clear();
 }
 
-// What depends on the schema. After an error the run has no data until the next trainer joins.
-absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
+absl::StatusOr<Run::Data> Run::MakeData(std::shared_ptr<const schema::Schema> schema) const {
+  Data data;
   absl::StatusOr<schema::Layout> layout =
       schema::Layout::Build(*schema, config_.algorithm.fragments);
   if (!layout.ok()) return layout.status();
-  auto shared_layout = std::make_shared<const schema::Layout>(*std::move(layout));
-  if (!shared_layout->note().empty()) OnNote(shared_layout->note());
+  data.schema = std::move(schema);
+  data.layout = std::make_shared<const schema::Layout>(*std::move(layout));
 
   absl::StatusOr<std::shared_ptr<memory::Account>> account =
       around_.budget->Open(absl::StrCat("run ", name()));
   if (!account.ok()) return account.status();
-  DropData();  // a former schema's memory goes first
-
   endpoint::Options options;
   options.run = name();
   options.codec = CodecOf(config_.codec);
   options.outer = HasOuterRule(config_);
   options.encoders_max = static_cast<uint32_t>(around_.workers->threads());
   absl::StatusOr<std::unique_ptr<endpoint::LocalEndpoint>> made =
-      endpoint::LocalEndpoint::Create(schema, shared_layout, options, *account);
+      endpoint::LocalEndpoint::Create(data.schema, data.layout, options, *account);
   if (!made.ok()) return made.status();
+  data.endpoint = *std::move(made);
 
   std::vector<outer::FragmentShape> shapes;
-  for (const local::FragmentRecord& fragment : shared_layout->fragments()) {
+  for (const local::FragmentRecord& fragment : data.layout->fragments()) {
     outer::FragmentShape shape;
     shape.elements = fragment.elements;
     shape.rule = RuleOf(config_.algorithm);
@@ -163,56 +171,74 @@ absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
   absl::StatusOr<std::unique_ptr<outer::OuterState>> outer_state =
       outer::OuterState::Create(shapes, compression::kChunkElements, *account);
   if (!outer_state.ok()) return outer_state.status();
+  data.outer = *std::move(outer_state);
 
   absl::StatusOr<std::unique_ptr<exchange::Reserve>> reserve = exchange::Reserve::Create(
       around_.buffers, *account,
-      exchange::Reserve::SizesFor(*shared_layout, planning_.codecs(),
+      exchange::Reserve::SizesFor(*data.layout, planning_.codecs(),
                                   roster_.size() > 2 && config_.route != config::Route::kDirect));
   if (!reserve.ok()) return reserve.status();
+  data.reserve = *std::move(reserve);
+  return data;
+}
 
-  schema_ = std::move(schema);
-  layout_ = std::move(shared_layout);
-  endpoint_ = *std::move(made);
-  outer_ = *std::move(outer_state);
-  reserve_ = *std::move(reserve);
-  adopted_.assign(layout_->fragments().size(), false);
-  last_round_s_.assign(layout_->fragments().size(), 0);
-
+exchange::Context Run::ExchangeContext(const Data& data) {
   exchange::Context context;
   context.self = self_;
   context.incarnation = engine_incarnation_;
   context.plans = &planning_.book();
-  context.layout = layout_;
-  context.endpoint = endpoint_;
-  context.outer = outer_;
+  context.layout = data.layout;
+  context.endpoint = data.endpoint;
+  context.outer = data.outer;
   context.entropy = entropy_;
   context.loop = around_.loop;
   context.workers = around_.workers;
   context.buffers = around_.buffers;
-  context.reserve = reserve_.get();
+  context.reserve = data.reserve.get();
   context.port = &network_;
   context.listener = this;
-  context.window_bytes = WindowBytes();
-  exchange_ = std::make_unique<exchange::Exchange>(context);
+  context.window_bytes = WindowBytes(*data.layout);
+  return context;
+}
+
+// The exchange refers to it already.
+void Run::Use(Data data) {
+  schema_ = std::move(data.schema);
+  layout_ = std::move(data.layout);
+  endpoint_ = std::move(data.endpoint);
+  outer_ = std::move(data.outer);
+  reserve_ = std::move(data.reserve);
+  if (!layout_->note().empty()) OnNote(layout_->note());
+  adopted_.resize(layout_->fragments().size(), false);
+  last_round_s_.resize(layout_->fragments().size(), 0);
   if (engine_) {
     const std::optional<engine::Record> record = engine_->Snapshot().record;
     if (record) exchange_->OnEpoch(*record);
   }
   checkpoints_.Attach({schema_, endpoint_, outer_, exchange_.get()});
-  network_.SetWindow(WindowBytes());
+  network_.SetWindow(WindowBytes(*layout_));
+}
+
+// After an error the run has no data until the next trainer joins.
+absl::Status Run::BuildData(std::shared_ptr<const schema::Schema> schema) {
+  DropData();  // a former schema's memory goes first
+  absl::StatusOr<Data> data = MakeData(std::move(schema));
+  if (!data.ok()) return data.status();
+  exchange_ = std::make_unique<exchange::Exchange>(ExchangeContext(*data));
+  Use(*std::move(data));
   return absl::OkStatus();
 }
 
 // Room for one whole round of a peer where the budget allows it: then no order of arrival can wait
 // for another.
-uint64_t Run::WindowBytes() const {
+uint64_t Run::WindowBytes(const schema::Layout& layout) const {
   uint64_t round = 0;
-  for (uint32_t f = 0; f < layout_->fragments().size(); ++f) {
-    for (uint32_t c = 0; c < layout_->fragments()[f].chunks; ++c) {
+  for (uint32_t f = 0; f < layout.fragments().size(); ++f) {
+    for (uint32_t c = 0; c < layout.fragments()[f].chunks; ++c) {
       size_t largest = 0;
       for (const compression::CodecSpec& codec : planning_.codecs()) {
         largest = std::max(largest,
-                           compression::EncodedSizeMax(codec, layout_->ChunkElements(f, c)));
+                           compression::EncodedSizeMax(codec, layout.ChunkElements(f, c)));
       }
       round += largest;
     }
@@ -281,6 +307,7 @@ void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::str
 // The others of its ranks cannot go on without one: its part of the model is gone.
 void Run::EndTrainer(const trainers::Session& gone, bool left) {
   const LocalTrainer ended = *std::exchange(trainer_, std::nullopt);
+  growing_.reset();
   planning_.OnTrainerGone();
   finished_ = left;
   if (refused_ && refused_->session == ended.session) refused_.reset();

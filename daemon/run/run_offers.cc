@@ -95,11 +95,12 @@ void Run::LookAtOffer() {
   };
   auto found = std::make_shared<Found>();  // shared by the two halves
   around_.workers->Submit([this, endpoint = endpoint_, found, id = trainer_->session,
-                           loop = around_.loop, alive = std::weak_ptr<bool>(alive_)] {
+                           before = FragmentsBefore(), loop = around_.loop,
+                           alive = std::weak_ptr<bool>(alive_)] {
     for (uint32_t f = 0; f < endpoint->layout().fragments().size() && !found->nonfinite; ++f) {
       found->nonfinite = endpoint->NonFiniteInSnapshot(f);
     }
-    found->digest = endpoint->SnapshotDigest();
+    found->digest = endpoint->SnapshotDigest(before);
     loop->Post([this, alive, found, id] {
       if (alive.expired() || !trainer_ || trainer_->session != id) return;
       if (!found->nonfinite) {
@@ -123,6 +124,7 @@ void Run::AnnounceTrainer(const engine::Hash256& parameters) {
   joined.schema = schema_->digest();
   joined.algorithm = algorithm_digest_;
   joined.fragments = static_cast<uint32_t>(layout_->fragments().size());
+  joined.extends = Extended();
   joined.has_parameters = true;
   joined.parameters = parameters;
   Drive(joined);
@@ -136,6 +138,7 @@ void Run::MaybeReady() {
   if (Committing()) return;
   const engine::Status status = engine_->Snapshot();
   if (status.phase != engine::Phase::kActive && status.phase != engine::Phase::kHalted) return;
+  if (status.record->schema != schema_->digest()) return;  // the run has not grown yet
   const std::vector<int64_t> rounds = CommittedRounds();
   // A new epoch may have committed a round with what this cluster sent before its gateway
   // restarted. Only who holds the epoch's base can say what became of an operation; "unknown" would

@@ -23,6 +23,7 @@ const char* RouteText(planning::Route route) {
 void Run::Tick() {
   MeasureSite();
   TellLeader();
+  GrowSoon();
 }
 
 // Where chunks that are packed go, and what may pack them.

@@ -20,12 +20,34 @@ uint64_t Aligned(const Tensor& tensor) {
   return RoundUp(tensor.elements, local::kTensorAlignElements);
 }
 
-// Indices of the tensors with room of their own, of one group and dtype, in schema order.
-std::vector<uint32_t> Select(const Schema& schema, local::Group group, local::DType dtype) {
+// Elements of a stage's parameters, padding included.
+uint64_t ParametersOf(const Schema& schema, uint32_t stage) {
+  uint64_t sum = 0;
+  for (const Tensor& tensor : schema.tensors()) {
+    const bool counts = tensor.alias_of == kNoAlias && tensor.stage == stage &&
+                        tensor.group == local::Group::kParameter;
+    if (counts) sum += Aligned(tensor);
+  }
+  return sum;
+}
+
+// So many that a later stage's fragments are about as large as the first one's.
+uint32_t FragmentsOf(const Schema& schema, uint32_t stage, uint32_t fragments) {
+  const uint64_t first = ParametersOf(schema, 0);
+  if (stage == 0 || first == 0) return fragments;
+  const auto wanted = static_cast<unsigned __int128>(ParametersOf(schema, stage)) * fragments;
+  return static_cast<uint32_t>(
+      std::clamp<unsigned __int128>((wanted + first / 2) / first, 1, fragments));
+}
+
+// Indices of the tensors with room of their own, of one stage, group and dtype, in schema order.
+std::vector<uint32_t> Select(const Schema& schema, uint32_t stage, local::Group group,
+                             local::DType dtype) {
   std::vector<uint32_t> selected;
   for (uint32_t i = 0; i < schema.tensors().size(); ++i) {
     const Tensor& tensor = schema.tensors()[i];
-    if (tensor.alias_of == kNoAlias && tensor.group == group && tensor.dtype == dtype) {
+    if (tensor.alias_of == kNoAlias && tensor.stage == stage && tensor.group == group &&
+        tensor.dtype == dtype) {
       selected.push_back(i);
     }
   }
@@ -173,6 +195,39 @@ void Layout::PlaceAliases(const Schema& schema) {
   }
 }
 
+void Layout::AppendStage(const Schema& schema, uint32_t stage, uint32_t fragments) {
+  std::vector<uint32_t> parameters[kDTypeCount];
+  std::vector<uint64_t> weights[kDTypeCount];
+  for (size_t d = 0; d < kDTypeCount; ++d) {
+    parameters[d] = Select(schema, stage, local::Group::kParameter, kDTypes[d]);
+    weights[d] = Weights(schema, parameters[d]);
+  }
+  const std::vector<size_t> parts = Share(weights, fragments);
+  for (size_t d = 0; d < kDTypeCount; ++d) {
+    if (parts[d] == 0) continue;
+    size_t begin = 0;
+    for (size_t end : CutBalanced(weights[d], parts[d])) {
+      Append(schema, absl::MakeSpan(parameters[d]).subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+  if (stage == 0) {
+    parameter_fragments_ = static_cast<uint32_t>(fragments_.size());
+    if (parameter_fragments_ != fragments) {
+      note_ = absl::StrCat(
+          parameter_fragments_, " parameter fragments in place of ", fragments, ": ",
+          parameter_fragments_ < fragments
+              ? "a fragment holds whole tensors, and there are no more parameter tensors"
+              : "a fragment holds one dtype, and the parameters have more dtypes");
+    }
+  }
+  for (local::DType dtype : kDTypes) {
+    const std::vector<uint32_t> buffers = Select(schema, stage, local::Group::kBuffer, dtype);
+    if (!buffers.empty()) Append(schema, buffers);
+  }
+  stage_ends_.push_back(static_cast<uint32_t>(fragments_.size()));
+}
+
 absl::StatusOr<Layout> Layout::Build(const Schema& schema, uint32_t fragments) {
   if (fragments == 0) return absl::InvalidArgumentError("layout: fragments must be at least 1");
   if (fragments > local::kFragmentsMax) {
@@ -181,43 +236,23 @@ absl::StatusOr<Layout> Layout::Build(const Schema& schema, uint32_t fragments) {
   }
   Layout layout;
   layout.placements_.resize(schema.tensors().size());
-
-  std::vector<uint32_t> parameters[kDTypeCount];
-  std::vector<uint64_t> weights[kDTypeCount];
-  for (size_t d = 0; d < kDTypeCount; ++d) {
-    parameters[d] = Select(schema, local::Group::kParameter, kDTypes[d]);
-    weights[d] = Weights(schema, parameters[d]);
-  }
-  const std::vector<size_t> parts = Share(weights, fragments);
-  for (size_t d = 0; d < kDTypeCount; ++d) {
-    if (parts[d] == 0) continue;
-    size_t begin = 0;
-    for (size_t end : CutBalanced(weights[d], parts[d])) {
-      layout.Append(schema, absl::MakeSpan(parameters[d]).subspan(begin, end - begin));
-      begin = end;
+  for (uint32_t stage = 0; stage < schema.stages(); ++stage) {
+    layout.AppendStage(schema, stage, FragmentsOf(schema, stage, fragments));
+    if (layout.fragments_.size() > local::kFragmentsMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layout: ", layout.fragments_.size(),
+                       " fragments with those of the buffers and of stage ", stage, "; at most ",
+                       local::kFragmentsMax, " are supported; ask for fewer"));
     }
-  }
-  layout.parameter_fragments_ = static_cast<uint32_t>(layout.fragments_.size());
-  if (layout.parameter_fragments_ != fragments) {
-    layout.note_ = absl::StrCat(
-        layout.parameter_fragments_, " parameter fragments in place of ", fragments, ": ",
-        layout.parameter_fragments_ < fragments
-            ? "a fragment holds whole tensors, and there are no more parameter tensors"
-            : "a fragment holds one dtype, and the parameters have more dtypes");
-  }
-  for (local::DType dtype : kDTypes) {
-    const std::vector<uint32_t> buffers = Select(schema, local::Group::kBuffer, dtype);
-    if (!buffers.empty()) layout.Append(schema, buffers);
-  }
-  if (layout.fragments_.size() > local::kFragmentsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("layout: ", layout.fragments_.size(),
-                                                   " fragments with those of the buffers; at "
-                                                   "most ",
-                                                   local::kFragmentsMax,
-                                                   " are supported; ask for fewer"));
   }
   layout.PlaceAliases(schema);
   return layout;
+}
+
+uint32_t Layout::StageOf(uint32_t fragment) const {
+  assert(fragment < fragments_.size());
+  return static_cast<uint32_t>(std::upper_bound(stage_ends_.begin(), stage_ends_.end(), fragment) -
+                               stage_ends_.begin());
 }
 
 uint32_t Layout::ChunkElements(uint32_t fragment, uint32_t chunk) const {

@@ -8,7 +8,9 @@
 // so that the largest is as small as possible. Buffers of a dtype are one fragment. Every tensor
 // starts on a kTensorAlignElements boundary; what lies between is padding, which is zero and stays
 // zero. An alias has its target's placement; an empty tensor takes no room. A fragment has at least
-// one alignment unit, so at least one chunk. Immutable; any thread may read.
+// one alignment unit, so at least one chunk. Each stage of the schema has fragments of its own,
+// after those of the stages before it and about as large as the first one's: what is placed never
+// moves when a run grows. Immutable; any thread may read.
 #ifndef CAUSEWAY_DAEMON_SCHEMA_LAYOUT_H_
 #define CAUSEWAY_DAEMON_SCHEMA_LAYOUT_H_
 
@@ -38,7 +40,11 @@ class Layout {
   const std::vector<local::PlacementRecord>& placements() const {
     return placements_;
   }                                                                      // by tensor
-  uint32_t parameter_fragments() const { return parameter_fragments_; }  // the first ones
+  // Of the first stage; they are the first ones.
+  uint32_t parameter_fragments() const { return parameter_fragments_; }
+  // How many fragments the stages up to and with `stage` have; and to which a fragment belongs.
+  uint32_t FragmentsUpTo(uint32_t stage) const { return stage_ends_.at(stage); }
+  uint32_t StageOf(uint32_t fragment) const;
   uint64_t snapshot_bytes() const { return snapshot_bytes_; }
   uint64_t values_bytes() const { return values_bytes_; }
   uint64_t elements() const { return elements_; }  // of all fragments, padding included
@@ -76,11 +82,13 @@ class Layout {
 
   Layout() = default;
   void Append(const Schema& schema, absl::Span<const uint32_t> tensors);
+  void AppendStage(const Schema& schema, uint32_t stage, uint32_t fragments);
   void PlaceAliases(const Schema& schema);
 
   std::vector<local::FragmentRecord> fragments_;
   std::vector<local::PlacementRecord> placements_;
   std::vector<std::vector<Occupant>> occupants_;  // by fragment, ascending, non-empty tensors only
+  std::vector<uint32_t> stage_ends_;  // by stage: the index of the first fragment after it
   uint32_t parameter_fragments_ = 0;
   uint64_t snapshot_bytes_ = 0;
   uint64_t values_bytes_ = 0;

@@ -110,7 +110,6 @@ absl::StatusOr<Tensor> ParseRecord(const local::TensorRecord& record, uint32_t i
   absl::StatusOr<std::string> name = ParseName(record, index);
   if (!name.ok()) return name.status();
   tensor.name = *std::move(name);
-  if (record.zero != 0) return Refuse(index, tensor.name, "the padding byte is not zero");
   if (record.dtype > static_cast<uint8_t>(local::DType::kFp16)) {
     return Refuse(index, tensor.name,
                   absl::StrCat("dtype ", record.dtype, " is not known; fp32, bf16 and fp16 are"));
@@ -122,9 +121,18 @@ absl::StatusOr<Tensor> ParseRecord(const local::TensorRecord& record, uint32_t i
   tensor.dtype = static_cast<local::DType>(record.dtype);
   tensor.group = static_cast<local::Group>(record.group);
   tensor.alias_of = record.alias_of;
+  tensor.stage = record.stage;
   absl::Status status = ParseShape(record, index, tensor);
   if (!status.ok()) return status;
   return tensor;
+}
+
+absl::Status CheckStage(const Tensor& tensor, uint32_t index, uint32_t stages) {
+  if (tensor.stage + 1u == stages || tensor.stage == stages) return absl::OkStatus();
+  return Refuse(index, tensor.name,
+                absl::StrCat("it is of stage ", tensor.stage, " after one of stage ",
+                             static_cast<int>(stages) - 1,
+                             "; stages ascend from 0, one at a time: new tensors come last"));
 }
 
 // `earlier` are the tensors before it, all legal.
@@ -151,11 +159,12 @@ absl::Status CheckAlias(const Tensor& tensor, uint32_t index, absl::Span<const T
 }
 
 std::string Line(const Tensor& tensor, const std::vector<Tensor>& tensors) {
+  const std::string stage = tensor.stage == 0 ? "" : absl::StrCat(" of stage ", tensor.stage);
   if (tensor.alias_of != kNoAlias) {
-    return absl::StrCat("alias of '", tensors[tensor.alias_of].name, "'\t", tensor.name);
+    return absl::StrCat("alias of '", tensors[tensor.alias_of].name, "'", stage, "\t", tensor.name);
   }
   return absl::StrCat(DTypeName(tensor.dtype), " ", GroupName(tensor.group), " [",
-                      absl::StrJoin(tensor.shape, ", "), "]\t", tensor.name);
+                      absl::StrJoin(tensor.shape, ", "), "]", stage, "\t", tensor.name);
 }
 
 Digest DigestOf(absl::Span<const uint8_t> records) {
@@ -229,6 +238,7 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
   Schema schema;
   schema.tensors_.reserve(count);
   std::unordered_set<std::string> names;
+  uint32_t stages = 0;
   for (uint32_t i = 0; i < count; ++i) {
     local::TensorRecord record;
     std::memcpy(&record, records.data() + size_t{i} * sizeof(record), sizeof(record));
@@ -237,8 +247,14 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
     if (!names.insert(tensor->name).second) {
       return Refuse(i, tensor->name, "an earlier tensor has the same name");
     }
-    absl::Status status = CheckAlias(*tensor, i, schema.tensors_);
+    absl::Status status = CheckStage(*tensor, i, stages);
+    if (status.ok()) status = CheckAlias(*tensor, i, schema.tensors_);
     if (!status.ok()) return status;
+    if (tensor->stage == stages) {
+      if (stages > 0)
+        schema.stage_digests_.push_back(DigestOf(records.subspan(0, i * sizeof(record))));
+      ++stages;
+    }
     if (tensor->alias_of == kNoAlias) {
       if (tensor->elements > local::kElementsMax - schema.elements_) {
         return Refuse(
@@ -249,8 +265,14 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
     }
     schema.tensors_.push_back(*std::move(tensor));
   }
-  schema.digest_ = DigestOf(records);
+  schema.stage_digests_.push_back(DigestOf(records));
   return schema;
+}
+
+std::optional<uint32_t> Schema::StageOf(const Digest& digest) const {
+  const auto found = std::find(stage_digests_.begin(), stage_digests_.end(), digest);
+  if (found == stage_digests_.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - stage_digests_.begin());
 }
 
 std::vector<uint8_t> Schema::Records() const {
@@ -262,6 +284,7 @@ std::vector<uint8_t> Schema::Records() const {
     record.dtype = static_cast<uint8_t>(tensor.dtype);
     record.group = static_cast<uint8_t>(tensor.group);
     record.dimensions = static_cast<uint8_t>(tensor.shape.size());
+    record.stage = tensor.stage;
     record.alias_of = tensor.alias_of;
     std::copy(tensor.shape.begin(), tensor.shape.end(), record.shape);
     std::memcpy(out.data() + i * sizeof(record), &record, sizeof(record));

@@ -4,11 +4,15 @@
 // digest must agree on all clusters; where it does not, the canonical lines tell a person which
 // tensor differs. Immutable values: any thread may read. Does not: place tensors in fragments
 // (layout.h) or hold data.
+//
+// A run may grow: each tensor belongs to a stage, and the tensors up to a stage are the schema that
+// the run had before it grew further. So whoever has a schema knows all that it extends, by digest.
 #ifndef CAUSEWAY_DAEMON_SCHEMA_SCHEMA_H_
 #define CAUSEWAY_DAEMON_SCHEMA_SCHEMA_H_
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +36,7 @@ struct Tensor {
       kNoAlias;  // an earlier tensor that is no alias itself, same dtype, group and shape
   std::vector<uint64_t> shape;  // empty: a scalar
   uint64_t elements = 0;        // product of the shape; 0 is legal
+  uint8_t stage = 0;            // not below that of the tensor before it, nor more than one above
 };
 
 const char* DTypeName(local::DType dtype);  // "fp32"
@@ -52,13 +57,20 @@ class Schema {
 
   // SHA-256 over "causeway schema 1\0" and the records as they were given. Every byte of a record
   // is significant and padding is zero, so equal schemas have equal bytes.
-  const Digest& digest() const { return digest_; }
+  const Digest& digest() const { return stage_digests_.back(); }
+
+  // Stages, at least one; and the digest of the schema of the tensors up to and with a stage.
+  uint32_t stages() const { return static_cast<uint32_t>(stage_digests_.size()); }
+  const Digest& stage_digest(uint32_t stage) const { return stage_digests_.at(stage); }
+  // The stage of that digest; nullopt: this schema neither is nor extends that one.
+  std::optional<uint32_t> StageOf(const Digest& digest) const;
 
   // The records again, byte for byte as they were given.
   std::vector<uint8_t> Records() const;
 
   // One canonical line a tensor, in order: what FirstDifference compares and what clusters exchange
-  // when their digests differ. "fp32 parameter [128, 384] h.0.weight" or "... alias of 3 name".
+  // when their digests differ. "fp32 parameter [128, 384] h.0.weight" or "... alias of 3 name"; of
+  // a later stage "... of stage 1 name".
   std::vector<std::string> Lines() const;
 
  private:
@@ -66,7 +78,7 @@ class Schema {
 
   std::vector<Tensor> tensors_;
   uint64_t elements_ = 0;
-  Digest digest_{};
+  std::vector<Digest> stage_digests_;
 };
 
 // The first tensor in which two schemas differ, in words:

@@ -34,14 +34,15 @@ engine::Hash256 SmallHash(std::initializer_list<uint64_t> words) {
 
 }  // namespace
 
-Gateway::Gateway(int id, engine::Config config, int fragments, Surroundings& world, Oracle& oracle,
-                 engine::Random& random)
+Gateway::Gateway(int id, engine::Config config, int fragments, int founding, Surroundings& world,
+                 Oracle& oracle, engine::Random& random)
     : id_(id),
       config_(std::move(config)),
       world_(world),
       oracle_(oracle),
       random_(random),
-      planes_(static_cast<size_t>(fragments)) {
+      planes_(static_cast<size_t>(fragments)),
+      founding_(static_cast<size_t>(founding)) {
   trainer_.fragments.resize(static_cast<size_t>(fragments));
 }
 
@@ -101,9 +102,13 @@ void Gateway::AttachTrainer(Time now) {
   trainer_.attached = true;
   engine::TrainerJoined join;
   join.session = trainer_.session;
-  join.schema = SmallHash({1, planes_.size()});
+  const size_t fragments = trainer_.grown ? planes_.size() : founding_;
+  join.schema = SmallHash({1, fragments});
   join.algorithm = SmallHash({2});
-  join.fragments = static_cast<uint32_t>(planes_.size());
+  join.fragments = static_cast<uint32_t>(fragments);
+  if (fragments > founding_) {
+    join.extends = {{SmallHash({1, founding_}), static_cast<uint32_t>(founding_)}};
+  }
   join.has_parameters = true;
   join.parameters = SmallHash({3, static_cast<uint64_t>(id_ == 2 ? 0 : id_)});
   Handle(now, join);
@@ -198,11 +203,20 @@ void Gateway::OnComputed(Time now, FragmentId id) {
   Handle(now, engine::Submit{id, base, fragment.op->weight, op});
 }
 
+// One that came with more tensors than the run has waits for it to grow.
+bool Gateway::MayBegin(FragmentId id) const {
+  if (planes_.size() == founding_) return true;
+  const std::optional<engine::Record> record = engine_->Snapshot().record;
+  const size_t fragments = trainer_.grown ? planes_.size() : founding_;
+  return record && record->base.size() == fragments && id < fragments;
+}
+
 // The trainer takes the committed value, unless it is still busy with an operation.
 void Gateway::Deliver(FragmentId id) {
   TrainerFragment& fragment = trainer_.fragments[id];
   const Plane& plane = planes_[id];
   if (!trainer_.alive || !trainer_.attached || !plane.holds || fragment.op) return;
+  if (!MayBegin(id)) return;
   // Sometimes it goes on from an older value: the engine must exclude that, not confuse it.
   if (fragment.has_base && fragment.computing && random_.Chance(0.3)) return;
   fragment.has_base = fragment.base_here = true;

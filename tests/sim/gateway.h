@@ -69,6 +69,7 @@ class Surroundings {
   virtual void AfterCompute(int node, uint64_t session, FragmentId fragment) = 0;
   virtual void AfterReduce(int node, engine::Incarnation incarnation,
                            const engine::ResultHeld& held) = 0;
+  virtual void AfterRefusal(int node) = 0;  // of its trainer, which has ended
   virtual bool Holds(int node, int from, const DataPacket& packet) = 0;
   virtual void Trace(int node, const std::string& text) = 0;
   virtual bool Tracing() const = 0;
@@ -90,6 +91,7 @@ struct TrainerFragment {
 };
 
 struct Trainer {
+  bool grown = false;  // it comes with all tensors, where the run was founded with fewer
   bool alive = false;
   bool attached = false;  // to the gateway process that runs now
   uint64_t session = 0;
@@ -98,8 +100,9 @@ struct Trainer {
 
 class Gateway {
  public:
-  Gateway(int id, engine::Config config, int fragments, Surroundings& world, Oracle& oracle,
-          engine::Random& random);
+  // `founding` of the fragments are there from the founding on; the others once the run grows.
+  Gateway(int id, engine::Config config, int fragments, int founding, Surroundings& world,
+          Oracle& oracle, engine::Random& random);
 
   void Boot(Time now, engine::Incarnation incarnation);
   void Crash(bool disk_lost);
@@ -178,13 +181,14 @@ class Gateway {
   void Do(Time now, const engine::Fatal& action);
   void Do(Time now, const engine::RollbackNeeded& action);
   void Do(Time, const engine::PlanKnown&) {}
-  void Do(Time, const engine::JoinRefused&) {}
+  void Do(Time now, const engine::JoinRefused& action);
   void Do(Time, const engine::Note&) {}
 
   void Contribute(const DataPacket& packet, engine::ClusterSet to);
   void TryReduce(FragmentId fragment);
   void ForgetResidual(Plane& plane);
   void Settle(Plane& plane, engine::OwnPart own, engine::OpId op);
+  bool MayBegin(FragmentId fragment) const;
   void Deliver(FragmentId fragment);
   void CheckSlot(FragmentId fragment, const engine::StateId& state) const;
   void SaveCheckpoint(FragmentId fragment);
@@ -199,6 +203,7 @@ class Gateway {
   engine::Incarnation incarnation_ = 0;
   std::unique_ptr<engine::Engine> engine_;
   std::vector<Plane> planes_;
+  const size_t founding_;
   Trainer trainer_;
   bool fatal_ = false;
   std::string fatal_words_;

@@ -237,6 +237,17 @@ void Gateway::Do(Time, const engine::OpChanged& action) {
 
 void Gateway::Do(Time, const engine::EpochInstalled& action) {
   oracle_.Installed(id_, action.record);
+  if (planes_.size() == founding_) return;
+  for (FragmentId id = 0; id < planes_.size(); ++id) Deliver(id);
+}
+
+// Its tensors are others than the run's, or than those of the trainers that it would found one
+// with.
+void Gateway::Do(Time now, const engine::JoinRefused& action) {
+  if (!trainer_.alive || trainer_.session != action.session) return;
+  trainer_.alive = trainer_.attached = false;
+  world_.AfterRefusal(id_);
+  Handle(now, engine::TrainerGone{action.session, true});
 }
 
 void Gateway::Do(Time, const engine::Fatal& action) {

@@ -57,7 +57,9 @@ bool World::Recoverable(engine::ClusterSet up) const {
       return false;
     }
   }
-  for (FragmentId fragment = 0; fragment < static_cast<FragmentId>(fragments_); ++fragment) {
+  const size_t fragments =
+      newest ? newest->base.size() : static_cast<size_t>(fragments_ - options_.grows_by);
+  for (FragmentId fragment = 0; fragment < static_cast<FragmentId>(fragments); ++fragment) {
     bool held = false;
     for (const auto& gateway : nodes_) {
       if (!up.Contains(static_cast<ClusterId>(gateway->id()))) continue;
@@ -66,8 +68,9 @@ bool World::Recoverable(engine::ClusterSet up) const {
     }
     // A run that was only just founded has its value with the seed's trainer, or with the one that
     // came with the same parameters.
+    const bool grown = static_cast<int>(fragment) >= fragments_ - options_.grows_by;
     const bool seeded =
-        newest && newest->base[fragment].round == 0 && (up.Contains(0) || up.Contains(2));
+        newest && newest->base[fragment].round == 0 && (grown || up.Contains(0) || up.Contains(2));
     if (!held && !seeded) return false;
   }
   return true;
@@ -108,7 +111,8 @@ void World::Peace() {
     if (node(id).frozen) Thaw(id);
     RestartNode(id);
     // Whoever founds a run brings its parameters again if they were lost before anybody had them.
-    if ((id == 0 || id == 2) && !HeldByAnyone()) KillTrainer(id);
+    if ((id == 0 || id == 2 || options_.grows_by > 0) && !HeldByAnyone()) KillTrainer(id);
+    if (options_.grows_by > 0) GrowTrainer(id);
     if (!node(id).trainer().alive) StartTrainer(id);
   }
 }
@@ -145,6 +149,7 @@ bool World::Whole() {
     const engine::Status status = StatusOf(member);
     if (status.phase != engine::Phase::kActive || status.record->epoch != newest->epoch)
       return false;
+    if (status.fragments.size() != rounds.size()) return false;  // it has not grown yet
     for (size_t id = 0; id < rounds.size(); ++id) {
       const engine::FragmentStatus& fragment = status.fragments[id];
       if (!fragment.holds || fragment.committed.lineage != newest->lineage) return false;

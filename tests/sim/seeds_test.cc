@@ -8,6 +8,7 @@ namespace causeway::sim {
 namespace {
 
 constexpr uint64_t kSeeds = 6000;
+constexpr uint64_t kGrowingSeeds = 1000;
 
 TEST_CASE("seeded histories keep every invariant and end in progress", "[seeds]") {
   uint64_t blocked = 0;
@@ -31,6 +32,24 @@ TEST_CASE("seeded histories keep every invariant and end in progress", "[seeds]"
   CHECK(total.epochs > kSeeds);
   CHECK(total.rollbacks > 0);
   CHECK(total.cuts > kSeeds / 2);
+}
+
+TEST_CASE("runs grow under faults, and all of them have grown in the end", "[seeds][growth]") {
+  uint64_t blocked = 0;
+  OracleCounts total;
+  for (uint64_t seed = 1; seed <= kGrowingSeeds; ++seed) {
+    WorldOptions options;
+    options.seed = seed;
+    options.grows_by = 1 + static_cast<int>(seed % 2);
+    World world(options);
+    const Outcome outcome = world.Run();
+    INFO("seed " << seed << " --grow " << options.grows_by << ": " << outcome.violation);
+    REQUIRE(outcome.violation.empty());
+    blocked += outcome.blocked;
+    total.commits += outcome.counts.commits;
+  }
+  CHECK(blocked < kGrowingSeeds / 5);
+  CHECK(total.commits > 10 * kGrowingSeeds);
 }
 
 TEST_CASE("a seed reproduces its run", "[seeds]") {

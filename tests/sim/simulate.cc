@@ -16,6 +16,7 @@ struct Arguments {
   uint64_t seed = 1;
   uint64_t seeds = 1;
   int clusters = 0;
+  int grows_by = 0;
   std::optional<int> profile;
   bool trace = false;
   std::optional<uint64_t> fault;  // only in the build with planted bugs
@@ -23,10 +24,13 @@ struct Arguments {
 
 void Usage() {
   std::fputs(
-      "usage: tests/sim/run [--seed N] [--seeds COUNT] [--clusters 2..64] [--profile P] [--trace]\n"
+      "usage: tests/sim/run [--seed N] [--seeds COUNT] [--clusters 2..64] [--grow n] [--profile "
+      "P]\n"
+      "                     [--trace]\n"
       "  --seed N      the first seed (1)\n"
       "  --seeds COUNT how many seeds to run, ascending (1)\n"
       "  --clusters n  instead of a number drawn from the seed\n"
+      "  --grow n      fragments that the run gets while it goes on\n"
       "  --profile P   instead of one drawn from the seed, a sum of: 1 disks are lost often,\n"
       "                2 voters change, 4 clocks jump, 8 a member lies about numbers\n"
       "  --trace       print the history\n",
@@ -50,6 +54,8 @@ bool Parse(int argc, char** argv, Arguments* out) {
       out->seeds = value;
     } else if (name == "--clusters" && value >= 1 && value <= causeway::engine::kClustersMax) {
       out->clusters = static_cast<int>(value);
+    } else if (name == "--grow" && value <= 16) {
+      out->grows_by = static_cast<int>(value);
     } else if (name == "--profile" && value < causeway::sim::kProfiles) {
       out->profile = static_cast<int>(value);
 #ifdef CAUSEWAY_ENGINE_FAULTS
@@ -83,6 +89,7 @@ int main(int argc, char** argv) {
     causeway::sim::WorldOptions options;
     options.seed = seed;
     options.clusters = arguments.clusters;
+    options.grows_by = arguments.grows_by;
     options.profile = arguments.profile;
     options.trace = arguments.trace;
 #ifdef CAUSEWAY_ENGINE_FAULTS

@@ -66,13 +66,18 @@ World::World(const WorldOptions& options)
   clocks_.assign(static_cast<size_t>(clusters_), 0);
   for (int id = 0; id < clusters_; ++id) {
     config.self = static_cast<ClusterId>(id);
-    nodes_.push_back(std::make_unique<Gateway>(id, config, fragments_, *this, oracle_, random_));
+    nodes_.push_back(std::make_unique<Gateway>(id, config, fragments_ + options_.grows_by,
+                                               fragments_, *this, oracle_, random_));
   }
   for (int id = 0; id < clusters_; ++id) {
     RestartNode(id);
     StartTrainer(id);
     Schedule(static_cast<Time>(random_.Below(kLanePeriod)), id, LaneTick{});
+    if (options_.grows_by > 0 && !options_.scripted) {
+      Schedule(static_cast<Time>(50 + random_.Below(700)) * kTick, id, GrowthDue{});
+    }
   }
+  fragments_ += options_.grows_by;
   if ((profile_ & kHostile) != 0) {
     hostile_ = static_cast<int>(random_.Below(static_cast<uint64_t>(clusters_)));
     Schedule(kPeerTimeout, hostile_, ForgeryDue{});
@@ -180,14 +185,20 @@ void World::Happen(int id, Happening& what) {
   } else if (std::holds_alternative<ThawNode>(what)) {
     Thaw(id);
   } else if (std::holds_alternative<TrainerReturns>(what)) {
-    if (!gateway.trainer().alive && !gateway.frozen) StartTrainer(id);
-    if (!gateway.trainer().alive) Schedule(20 * kTick, id, TrainerReturns{});
+    if (gateway.trainer().alive) return;
+    if (gateway.frozen) {
+      Schedule(20 * kTick, id, TrainerReturns{});
+    } else {
+      StartTrainer(id);
+    }
   } else if (auto* attach = std::get_if<TrainerAttaches>(&what)) {
     const Trainer& trainer = gateway.trainer();
     if (attach->incarnation == gateway.incarnation() && trainer.alive && !trainer.attached &&
         trainer.session == attach->session) {
       gateway.AttachTrainer(Clock(id));
     }
+  } else if (std::holds_alternative<GrowthDue>(what)) {
+    if (!gateway.frozen) GrowTrainer(id);
   } else if (std::holds_alternative<FaultDue>(what)) {
     if (peace_) return;
     Fault();
@@ -256,6 +267,11 @@ void World::AfterReduce(int id, engine::Incarnation incarnation, const engine::R
   Schedule(static_cast<Time>(1 + random_.Below(2 * kTick)), id, Reduced{incarnation, held});
 }
 
+void World::AfterRefusal(int id) {
+  Say(std::string("trainer ") + static_cast<char>('A' + id) + " is refused");
+  Schedule(30 * kTick, id, TrainerReturns{});
+}
+
 bool World::Holds(int id, int from, const DataPacket& packet) {
   Gateway& gateway = node(id);
   return gateway.up() && gateway.Holds(from, packet);
@@ -303,6 +319,13 @@ void World::StartTrainer(int id) {
   Say(std::string("trainer ") + static_cast<char>('A' + id) + " starts");
   node(id).StartTrainer(Clock(id), ++sessions_);
   ArmTimer(id);
+}
+
+void World::GrowTrainer(int id) {
+  if (node(id).trainer().grown) return;
+  KillTrainer(id);
+  node(id).trainer().grown = true;
+  StartTrainer(id);
 }
 
 void World::Freeze(int id) {

@@ -39,6 +39,7 @@ struct WorldOptions {
   std::optional<int> profile;  // nullopt: from the seed
   int primary = -1;            // scripted only
   int fragments = 0;           // 0: from the seed, 1 to 3
+  int grows_by = 0;            // fragments that the run gets while it goes on
   engine::RollbackPolicy rollback = engine::RollbackPolicy::kAuto;  // scripted only
   Time grace = 0;  // scripted only: stragglers have a deadline
 #ifdef CAUSEWAY_ENGINE_FAULTS
@@ -70,6 +71,7 @@ class World : public Surroundings {
   void RestartNode(int node);
   void KillTrainer(int node);
   void StartTrainer(int node);
+  void GrowTrainer(int node);
   void Freeze(int node);
   void Thaw(int node);
   void Tell(int node, const engine::Event& event);
@@ -98,6 +100,7 @@ class World : public Surroundings {
   void AfterCompute(int node, uint64_t session, FragmentId fragment) override;
   void AfterReduce(int node, engine::Incarnation incarnation,
                    const engine::ResultHeld& held) override;
+  void AfterRefusal(int node) override;
   bool Holds(int node, int from, const DataPacket& packet) override;
   void Trace(int node, const std::string& text) override;
   bool Tracing() const override { return options_.trace; }
@@ -146,10 +149,11 @@ class World : public Surroundings {
     uint64_t session;
   };
   struct FaultDue {};
+  struct GrowthDue {};
   struct ForgeryDue {};
   using Happening = std::variant<Arrive, DataArrives, StateArrives, Fsynced, Computed, Reduced,
                                  TimerDue, LaneTick, Restart, HealLink, HealAll, ThawNode,
-                                 TrainerReturns, TrainerAttaches, FaultDue, ForgeryDue>;
+                                 TrainerReturns, TrainerAttaches, FaultDue, ForgeryDue, GrowthDue>;
   struct Item {
     Time at;
     uint64_t order;
@@ -198,7 +202,7 @@ class World : public Surroundings {
   WorldOptions options_;
   engine::Random random_;
   int clusters_;
-  int fragments_;
+  int fragments_;  // with those that it grows by
   int profile_ = 0;
   Network network_;
   Oracle oracle_;

@@ -39,7 +39,7 @@ class COptions(ctypes.Structure):
 
 class CTensor(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("dtype", u8), ("group", u8), ("dimensions", u8),
-                ("zero", u8), ("alias_of", i32), ("shape", u64 * 8)]
+                ("stage", u8), ("alias_of", i32), ("shape", u64 * 8)]
 
 
 class CJoinOptions(ctypes.Structure):

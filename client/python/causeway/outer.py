@@ -47,11 +47,13 @@ class Outer(late.LateRounds):
     shards             {name: (shape, first)}: the model's tensor of that name holds, in row-major order, elements
                        first, first + 1 ... of a tensor of that shape; the other ranks hold the others
     progress_interval  seconds between lines that say who is waited for (logger "causeway")
+    stages             of a run that has grown: {name: stage} of the tensors that came later, as ``stages`` of
+                       the trainer that let it grow
     """
 
     def __init__(self, model, optimizer=None, *, run, socket=None, weight=1, H=None, init="run",
                  preset=None, masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
-                 progress_interval=5.0, shards=None):
+                 progress_interval=5.0, stages=None, shards=None):
         if H is not None and H < 1:
             raise errors.InvalidCall("H must be at least 1")
         self.run = run
@@ -61,7 +63,11 @@ class Outer(late.LateRounds):
         if not buffers:
             entries = [entry for entry in entries if entry.group == c.PARAMETER]
         tensors_.shard(entries, shards or {})
-        self._set = tensors_.TensorSet(entries)
+        self.stages = {name: stage for name, stage in (stages or {}).items() if stage > 0}
+        self._set = tensors_.TensorSet(tensors_.by_stage(entries, self.stages))
+        self._options = {"run": run, "socket": socket, "weight": weight, "H": H, "preset": preset,
+                         "buffers": buffers, "process_group": process_group, "rank": rank, "world": world,
+                         "connect_timeout": connect_timeout, "progress_interval": progress_interval}
         self._handle = None
         self._steps = 0
         self._flights = []
@@ -342,6 +348,20 @@ class Outer(late.LateRounds):
         self._began = self._began or entered
         self._counts.blocked_s += self._left - entered
         return self.values_hash
+
+    def grow(self, model, optimizer=None, masters=None, shards=None):
+        """Lets the run go on with more tensors: those of ``model`` that it did not have. All clusters' trainers
+        call it after the same step; it exchanges all remaining work as ``finish`` does, and returns the
+        ``Outer`` to go on with once every cluster has come so far. New tensors begin with one cluster's
+        values. Optimizer state is the trainer's: ``optimizer`` may be new, or have got a param_group."""
+        self.finish()
+        known = {entry.name for entry in self._set.entries}
+        stage = 1 + max(self.stages.values(), default=0)
+        names = [entry.name for entry in tensors_.model_entries(model, optimizer, masters)]
+        stages = {**self.stages, **{name: stage for name in names if name not in known}}
+        larger = Outer(model, optimizer, masters=masters, shards=shards, stages=stages, **self._options)
+        larger.resume_at(self._steps)
+        return larger
 
     @contextlib.contextmanager
     def global_parameters(self):

@@ -18,7 +18,7 @@ class Entry:
     """One named tensor: what is exchanged, and the model's own copy where that is another one. Of a sharded one
     (``shape`` is the whole's) the tensor holds the elements from ``first`` on, and other ranks the others."""
 
-    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "shape", "first", "in_place", "_host")
+    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "stage", "shape", "first", "in_place", "_host")
 
     def __init__(self, name, tensor, group=c.PARAMETER, cast=None, alias_of=-1):
         if tensor.dtype not in DTYPES:
@@ -34,6 +34,7 @@ class Entry:
         self.shape = tuple(tensor.shape)
         self.first = None  # nothing but the whole
         self.in_place = False  # on the device that the library knows
+        self.stage = 0  # with which growth of the run it came
         self._host = None
 
     def shard(self, shape, first):
@@ -66,6 +67,19 @@ class Entry:
                 self.cast.copy_(self.tensor)
 
 
+def by_stage(entries, stages):
+    """The entries in the order in which the run got them: ``stages`` has those that came with a growth, by
+    name. Whoever shares a tensor's storage comes after it."""
+    for entry in entries:
+        entry.stage = stages.get(entry.name, 0)
+    order = sorted(range(len(entries)), key=lambda index: entries[index].stage)
+    place = {index: position for position, index in enumerate(order)}
+    for entry in entries:
+        if entry.alias_of >= 0:
+            entry.alias_of = place[entry.alias_of]
+    return [entries[index] for index in order]
+
+
 class TensorSet:
     """The tensors of a run, in schema order; once joined, also by fragment."""
 
@@ -82,6 +96,7 @@ class TensorSet:
             raw.group = entry.group
             raw.dimensions = len(entry.shape)
             raw.alias_of = entry.alias_of
+            raw.stage = entry.stage
             for dimension, size in enumerate(entry.shape):
                 raw.shape[dimension] = size
         return array

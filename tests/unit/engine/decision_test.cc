@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "daemon/engine/chain.h"
+
 namespace causeway::engine {
 namespace {
 
@@ -291,6 +293,77 @@ TEST_CASE("a seeded value that only its trainer has counts as held", "[decision]
   REQUIRE(verdict.kind == Verdict::Kind::kRecord);
   REQUIRE(verdict.record.lineage == 1);
   REQUIRE(verdict.record.base[0].round == 0);
+}
+
+Growth GrowthTo(const Record& from, int tensors, int parameters) {
+  return Growth{from.schema, {Chain(tensors), 3}, Chain(parameters)};
+}
+
+TEST_CASE("a run grows by what all members' trainers brought, with one's values", "[decision]") {
+  Table table(3);
+  table.config.seed_cluster = 1;
+  Record record = table.RecordOf({1, 0}, {0, 1, 2});
+  record.schema = Chain(40);
+  for (int id : {0, 1, 2}) table.Add(id, record, 5).report.growth = GrowthTo(record, 41, 60 + id);
+  REQUIRE(table.Decide().record.base.size() == 1);  // this change is about something else
+  table.candidacy.grow = true;
+  SECTION("the seed's where it is a member") {
+    const Verdict verdict = table.Decide();
+    REQUIRE(verdict.kind == Verdict::Kind::kRecord);
+    CHECK(verdict.record.schema == Chain(41));
+    REQUIRE(verdict.record.base.size() == 3);
+    CHECK(verdict.record.lineage_base.size() == 3);
+    CHECK(verdict.record.base[0].round == 5);
+    CHECK(verdict.record.base[2].round == 0);
+    CHECK(verdict.record.base[2].chain == SeedChain(table.config, Chain(61), 2));
+    CHECK(verdict.record.base[1].chain != verdict.record.base[2].chain);
+  }
+  SECTION("else those of the first member") {
+    table.candidacy.promises[1].reset();
+    const Verdict verdict = table.Decide();
+    REQUIRE(verdict.record.members == (ClusterSet{0, 2}));
+    CHECK(verdict.record.base[2].chain == SeedChain(table.config, Chain(60), 2));
+  }
+  SECTION("not while a member's trainer came with other tensors, or none") {
+    table.candidacy.promises[2]->report.growth = GrowthTo(record, 42, 62);
+    CHECK(table.Decide().record.base.size() == 1);
+    table.candidacy.promises[2]->report.growth.reset();
+    CHECK(table.Decide().record.schema == Chain(40));
+  }
+  SECTION("not from a schema that the run has left") {
+    Record newer = record;
+    newer.epoch = {2, 1};
+    newer.schema = Chain(50);
+    table.Add(1, newer, 5);
+    CHECK(table.Decide().record.schema == Chain(50));
+  }
+}
+
+TEST_CASE("what a run had just grown by may be brought again, the rest stays", "[decision]") {
+  Table table(3);
+  table.config.rollback = RollbackPolicy::kAllHere;
+  Record record = table.RecordOf({3, 0}, {0, 1, 2});
+  record.base.push_back({0, SeedChain(table.config, Chain(60), 1)});
+  record.lineage_base = record.base;
+  for (int id : {1, 2}) {
+    Promised& promise = table.Add(id, record, 5);
+    promise.report.parameters = Chain(60 + id);
+    FragmentReport lost;
+    lost.offered = id == 2;
+    promise.report.fragments.push_back(lost);
+  }
+  table.candidacy.epoch = {9, 1};
+  table.candidacy.self = 1;
+  // The seed's cluster is away with the only values: the operator may go on without.
+  const Verdict waits = table.Decide();
+  REQUIRE(waits.kind == Verdict::Kind::kNeedsRollback);
+  CHECK(waits.missing == (ClusterSet{0}));
+  CHECK(waits.restorable);
+  table.candidacy.may_roll_back = true;
+  const Verdict verdict = table.Decide();
+  REQUIRE(verdict.kind == Verdict::Kind::kRecord);
+  CHECK(verdict.record.base[0].round == 5);
+  CHECK(verdict.record.base[1].chain == SeedChain(table.config, Chain(62), 1));
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ inline engine::Report SomeReport() {
   out.kept_memory = out.installed = out.active = out.wants_join = out.leaving = out.draining = true;
   out.fetching = true;
   out.parameters = HashOf(11);
+  out.growth = engine::Growth{HashOf(12), {HashOf(13), 7}, HashOf(14)};
   out.suspected = {1};
   engine::FragmentReport fragment;
   fragment.holds = true;

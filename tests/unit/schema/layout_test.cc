@@ -220,5 +220,60 @@ TEST_CASE("a tensor beyond 2^32 bytes is placed in 64-bit offsets") {
   CHECK(layout->fragments()[0].values_offset[1] > (uint64_t{20} << 30));
 }
 
+TEST_CASE("what is placed stays where it is when a schema grows", "[growth]") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    Records records = RandomRecords(random);
+    const uint32_t wanted = 1 + static_cast<uint32_t>(random.Below(6));
+    Schema before = Parse(records);
+    for (uint8_t stage = 1; stage <= 3; ++stage) {
+      const uint64_t count = 1 + random.Below(4);
+      for (uint64_t i = 0; i < count; ++i) {
+        records.push_back(Record(
+            "grown." + std::to_string(records.size()), {random.Below(900'000)}, local::DType::kFp32,
+            random.Below(4) == 0 ? local::Group::kBuffer : local::Group::kParameter));
+        records.back().stage = stage;
+      }
+      const Schema after = Parse(records);
+      const auto small = Layout::Build(before, wanted);
+      const auto large = Layout::Build(after, wanted);
+      REQUIRE((small.ok() && large.ok()));
+      const size_t fragments = small->fragments().size();
+      REQUIRE(large->fragments().size() > fragments);
+      CHECK(std::memcmp(large->fragments().data(), small->fragments().data(),
+                        fragments * sizeof(local::FragmentRecord)) == 0);
+      CHECK(std::memcmp(large->placements().data(), small->placements().data(),
+                        small->placements().size() * sizeof(local::PlacementRecord)) == 0);
+      CHECK(large->FragmentsUpTo(stage - 1u) == fragments);
+      CHECK(large->FragmentsUpTo(stage) == large->fragments().size());
+      CHECK(large->fragments()[fragments].snapshot_offset == small->snapshot_bytes());
+      for (uint32_t f = 0; f < large->fragments().size(); ++f) {
+        const uint32_t from = f == 0 ? 0 : large->StageOf(f - 1);
+        CHECK((large->StageOf(f) == from || large->StageOf(f) == from + 1));
+      }
+      CHECK(large->StageOf(static_cast<uint32_t>(fragments)) == stage);
+      before = after;
+    }
+  }
+}
+
+TEST_CASE("a stage has as many fragments as keep their size", "[growth]") {
+  Records records;
+  for (int i = 0; i < 8; ++i) records.push_back(Record("a" + std::to_string(i), {1024}));
+  for (int i = 0; i < 4; ++i) {
+    records.push_back(Record("b" + std::to_string(i), {1024}));
+    records.back().stage = 1;
+  }
+  records.push_back(Record("c", {16}));
+  records.back().stage = 2;
+  const auto layout = Layout::Build(Parse(records), 4);
+  REQUIRE(layout.ok());
+  CHECK(layout->parameter_fragments() == 4);
+  CHECK(layout->FragmentsUpTo(0) == 4);
+  CHECK(layout->FragmentsUpTo(1) == 6);
+  CHECK(layout->FragmentsUpTo(2) == 7);
+}
+
 }  // namespace
 }  // namespace causeway::schema

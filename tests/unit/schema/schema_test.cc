@@ -51,6 +51,43 @@ TEST_CASE("a legal schema is read as it was declared") {
   CHECK(absl::MakeConstSpan(again) == absl::MakeConstSpan(BytesOf(records)));
 }
 
+Records Staged(std::vector<uint8_t> stages) {
+  Records records;
+  for (uint8_t stage : stages) {
+    records.push_back(Record("t" + std::to_string(records.size()), {4}));
+    records.back().stage = stage;
+  }
+  return records;
+}
+
+TEST_CASE("the tensors up to a stage are the schema before the run grew") {
+  const Records all = Staged({0, 0, 1, 2, 2});
+  const auto schema = Schema::Parse(BytesOf(all), 5);
+  REQUIRE(schema.ok());
+  REQUIRE(schema->stages() == 3);
+  const size_t ends[] = {2, 3, 5};
+  for (uint32_t stage = 0; stage < 3; ++stage) {
+    const Records some(all.begin(), all.begin() + static_cast<long>(ends[stage]));
+    const auto before = Schema::Parse(BytesOf(some), static_cast<uint32_t>(some.size()));
+    REQUIRE(before.ok());
+    CHECK(before->digest() == schema->stage_digest(stage));
+    CHECK(schema->StageOf(before->digest()) == stage);
+    CHECK(before->StageOf(schema->digest()).has_value() == (stage == 2));
+  }
+  CHECK(schema->digest() == schema->stage_digest(2));
+  CHECK(schema->Lines()[3] == "fp32 parameter [4] of stage 2\tt3");
+  const std::vector<uint8_t> again = schema->Records();
+  CHECK(absl::MakeConstSpan(again) == absl::MakeConstSpan(BytesOf(all)));
+  CHECK(!schema->StageOf(Digest{}).has_value());
+}
+
+TEST_CASE("stages ascend from zero without gaps") {
+  Has(Refusal(Staged({1})), "tensor 0 't0': it is of stage 1 after one of stage -1");
+  Has(Refusal(Staged({0, 2})), "tensor 1 't1'");
+  Has(Refusal(Staged({0, 1, 0})), "tensor 2 't2'");
+  CHECK(Refusal(Staged({0, 1, 1, 2})).empty());
+}
+
 TEST_CASE("the digest is SHA-256 over the domain and the records") {
   const Records records = {Record("w", {4})};
   const auto schema = Schema::Parse(BytesOf(records), 1);
@@ -104,9 +141,6 @@ TEST_CASE("hostile records are refused by name") {
   }
   SECTION("kinds and padding") {
     Records records = {Record("a", {1})};
-    records[0].zero = 1;
-    Has(Refusal(records), "padding");
-    records[0].zero = 0;
     records[0].dtype = 3;
     Has(Refusal(records), "dtype 3");
     records[0].dtype = 0;
