@@ -10,7 +10,8 @@
  *
  * Threads     Every call may come from any thread. Calls on one handle are serialised by a lock;
  * calls that wait release it, so cw_submit or cw_test of another thread goes on meanwhile. cw_close
- * must be the last call. No callbacks, no threads of its own (one, once cw_cuda_use was called).
+ * must be the last call. No callbacks, no threads of its own (one, once cw_cuda_use was called; one
+ * that reconnects, where world is above 1).
  * Signals     Waits end early with CW_INTERRUPTED when a signal handler ran in the waiting thread;
  * nothing is lost and the same call may be made again. Fork        In a forked child every call
  * returns CW_FORKED (cw_close only frees memory there); the child's copy of the connection is

@@ -1,6 +1,6 @@
 // Waits for copies off the GPU, in their order, and tells the session when each has arrived.
 //
-// The one thread of the library, and only in trainers whose tensors are a GPU's: no call of theirs
+// A thread of the library's own, only in trainers whose tensors are a GPU's: no call of theirs
 // would otherwise be running when a copy ends. Nothing is told after the destructor has begun.
 #pragma once
 

@@ -1,10 +1,13 @@
 // The session's life: opening, joining, the end.
 #include "client/shim/session.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "client/shim/fork_guard.h"
@@ -25,9 +28,16 @@ Session::~Session() {
   ForkGuard::Remove(this);
   if (!forked()) {
     announcer_.reset();  // its thread takes the lock
+    {
+      const Lock lock(mutex_);
+      closing_ = true;
+      waiting_.WakeOthers();
+    }
+    if (keeper_) keeper_->join();
     return;
   }
-  (void)announcer_.release();  // its thread is the parent's
+  (void)announcer_.release();  // their threads are the parent's
+  (void)keeper_.release();
   if (cuda_) cuda_->Forget();
   // The mappings do not exist in this process; other things may lie there.
   auto forget = [](const std::shared_ptr<Areas>& areas) {
@@ -115,7 +125,10 @@ Status Session::Open(int64_t connect_timeout_ms) {
   next_attempt_ = Clock::now();
   for (;;) {
     Pump();
-    if (phase_ == Phase::kUp) return Status();
+    if (phase_ == Phase::kUp) {
+      if (identity_.world > 1) keeper_ = std::make_unique<std::thread>([this] { Keep(); });
+      return Status();
+    }
     if (!failure_.ok()) return Status(failure_.failure());
     if (phase_ == Phase::kDown) {
       // Between attempts: why the last one failed, and whether there is time for another.
@@ -128,6 +141,23 @@ Status Session::Open(int64_t connect_timeout_ms) {
     if (waiting_.Wait(lock, until) == Waiting::Wake::kSignal) {
       return Status(CW_INTERRUPTED, "a signal ended the wait for the gateway");
     }
+  }
+}
+
+// Reconnects while no call of the trainer is running. A gateway that comes back waits for all ranks
+// of its trainer, and this one may be in a collective with a rank that waits for the gateway.
+void Session::Keep() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals end waits of the trainer's own threads
+  Lock lock(mutex_);
+  try {
+    while (!closing_ && failure_.ok()) {
+      Pump();
+      if (!closing_ && failure_.ok()) waiting_.Wait(lock, Deadline{});
+    }
+  } catch (const std::bad_alloc&) {
+    Die(Failure{.code = CW_MEMORY, .text = "memory ran out while reconnecting to the gateway"});
   }
 }
 

@@ -1,10 +1,10 @@
 // A trainer's session with its gateway: what causeway.h promises, behind one lock.
 //
 // The session is a state machine that whichever call holds the lock drives: Pump reads what has
-// arrived and reconnects when it is time; no thread of its own. Requests go out at once, answers
-// change the state, and a call that needs an answer waits (Await), releasing the lock. After a lost
-// connection the same machine says Hello again and either resumes the session or joins anew and
-// reconciles every operation.
+// arrived and reconnects when it is time. Requests go out at once, answers change the state, and a
+// call that needs an answer waits (Await), releasing the lock. After a lost connection the same
+// machine says Hello again and either resumes the session or joins anew and reconciles every
+// operation. Where the trainer has several ranks a thread drives it between calls, too (Keep).
 //
 // Files: session.cc (life), session_operations.cc, session_data.cc (copies and merges),
 // session_receive.cc (messages), session_resume.cc.
@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/include/causeway.h"
@@ -90,6 +91,7 @@ class Session {
   // ended the session.
   Status Await(Lock& lock, const Deadline& deadline, const std::function<bool()>& done);
   Status AwaitUncounted(Lock& lock, const Deadline& deadline, const std::function<bool()>& done);
+  void Keep();  // a thread of its own
   Deadline DeadlineOf(int64_t timeout_ms) const;
   Status Lost() const;  // GATEWAY_LOST with the reason
   bool running() const { return phase_ == Phase::kUp && ready_step_ == Step::kDone; }
@@ -225,6 +227,8 @@ class Session {
   std::string await_text_;
 
   std::unique_ptr<Announcer> announcer_;  // ends before what it tells
+  bool closing_ = false;                  // the keeper is to end
+  std::unique_ptr<std::thread> keeper_;   // null: one rank
 };
 
 template <typename T>

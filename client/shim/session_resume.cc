@@ -78,6 +78,8 @@ void Session::Resume(bool resumed) {
   }
   if (join_step_ == Step::kNone) return;
   join_step_ = Step::kSent;
+  // A new session is not ready: until it is, nothing that a ready one may say is sent.
+  if (ready_step_ == Step::kDone) ready_step_ = Step::kSent;
   SendJoin();
 }
 

@@ -153,6 +153,24 @@ class Slices(unittest.TestCase):
             self.assertEqual({**parts[0], **parts[1]}, parts[2])
             self.assertEqual(len(set(together(ranks, "finish"))), 1)
 
+    def test_a_rank_that_calls_nothing_while_its_gateway_goes_and_comes(self):
+        with gateways.Pair(algorithm=AVERAGE, codec=gateways.FP32) as pair:
+            paris, tokyo = cluster(pair, "paris", 2, 1), cluster(pair, "tokyo", 1, 2)
+            ranks = paris + tokyo
+            together(ranks, "join")
+            together(ranks, "submit")
+            pair.paris.kill()
+            pair.paris.start(wait=False)
+            # As in a step that begins with a collective of the ranks: the other one is not heard of before
+            # this one has its result.
+            for results in together([paris[0], tokyo[0]], "collect"):
+                self.assertEqual(results, [["committed", 1, 2]] * len(results))
+            for results in together([paris[1]], "collect"):
+                self.assertEqual(results, [["committed", 1, 2]] * len(results))
+            parts = together(ranks, "parts")
+            self.assertEqual({**parts[0], **parts[1]}, parts[2])
+            self.assertEqual(len(set(together(ranks, "finish"))), 1)
+
     def test_what_is_refused(self):
         with gateways.Pair(algorithm=AVERAGE, codec=gateways.FP32) as pair:
             missing = [Rank(pair, "paris", 0, 2, 1, leave_out=(1, 96)), Rank(pair, "paris", 1, 2, 1)]

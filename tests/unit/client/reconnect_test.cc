@@ -2,6 +2,10 @@
 // guessed.
 #include <poll.h>
 
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "tests/unit/client/support.h"
@@ -87,6 +91,35 @@ TEST_CASE("a gateway that lost its memory, on an unchanged base, gets the same b
   REQUIRE(result.state == CW_STATE_COMMITTED);
   REQUIRE(scene.trainer.Apply(op) == CW_OK);
   REQUIRE(scene.trainer.a == std::vector<float>{4, 5, 6, 7, 8, 9});  // sent 3, carried 1
+}
+
+TEST_CASE("what only a ready session may say is not said before a new one is ready") {
+  Scene scene(false);
+  scene.gateway.Stop();
+  std::promise<void> asked;
+  auto once = std::make_shared<std::once_flag>();
+  scene.gateway.SetHook([&asked, once](size_t, const fake::Received& message) {
+    if (message.type != Type::kJoin) return false;
+    std::call_once(*once, [&asked] { asked.set_value(); });
+    return true;  // and it is not answered
+  });
+  scene.gateway.Start(false);
+  const std::future<void> join = asked.get_future();
+  for (int i = 0; i < 200 && join.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+       ++i) {
+    REQUIRE(cw_reconnect(scene.trainer.handle, 100) != CW_OK);
+  }
+  REQUIRE(join.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+  uint64_t op = 0;
+  REQUIRE(scene.trainer.Submit(&op) == CW_NOT_READY);
+  REQUIRE(cw_finish(scene.trainer.handle, 0, nullptr) == CW_NOT_READY);
+  scene.gateway.SetHook([](size_t, const fake::Received&) { return false; });
+  scene.gateway.Disconnect();
+  REQUIRE(cw_reconnect(scene.trainer.handle, 20'000) == CW_GATEWAY_LOST);  // told once
+  REQUIRE(cw_reconnect(scene.trainer.handle, 20'000) == CW_OK);
+  REQUIRE(scene.trainer.Submit(&op) == CW_OK);
+  REQUIRE(scene.gateway.Count(Type::kSubmit) == 1);
+  REQUIRE(scene.gateway.Count(Type::kFinish) == 0);
 }
 
 TEST_CASE(
