@@ -163,7 +163,7 @@ typedef struct cw_layout {
   char cluster[64];    /* this trainer's */
   float learning_rate; /* outer, and its momentum: for trainers that run ahead of the result (eager)
                         */
-  float momentum;
+  float momentum;      /* without an outer rule: of the gradients, in place of the optimizer's */
   uint32_t gateway_pid; /* of the gateway's process; 0: in another PID namespace */
   uint32_t zero2;
 } cw_layout;

@@ -98,8 +98,8 @@ RunMemory MemoryOf(const config::Config& config, const config::Run& run) {
   const auto spec = compression::CodecSpec::Parse(run.codec.kind);
   assert(spec.ok() && "the parser checked it");
   RunMemory memory;
-  for (const endpoint::MemoryPart& part :
-       endpoint::MemoryNeeded(kSampleElements, local::DType::kFp32, *spec, 1)) {
+  for (const endpoint::MemoryPart& part : endpoint::MemoryNeeded(
+           kSampleElements, local::DType::kFp32, *spec, 1, run.algorithm.CorrectsGradients())) {
     const uint64_t fixed = part.bytes_per_element > 0 ? 0 : part.bytes;
     memory.parts.push_back({part.name, part.what, part.bytes_per_element, fixed});
   }

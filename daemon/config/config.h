@@ -58,10 +58,10 @@ const char* RuleName(Rule rule);
 struct Algorithm {
   Rule rule = Rule::kAverage;
   double learning_rate = 1.0;         // eta; 1 for average and gradients
-  double momentum = 0.0;              // mu; 0 where the rule has none
+  double momentum = 0.0;              // mu; 0 where the rule has none; of gradients: DGC's
   double final_learning_rate = 1.0;   // that learning_rate goes to over `schedule_rounds`
   uint32_t schedule_rounds = 0;       // 0: no schedule
-  double clip = 0.0;                  // of co2's momentum; 0: none
+  double clip = 0.0;                  // of co2's momentum, or of gradients' norm; 0: none
   double penalty = 1.0;               // co2's L, unless `gap_penalty`
   bool gap_penalty = false;           // `penalty: gap`
   uint32_t penalty_window = 0;        // norms that C remembers; 0: all
@@ -70,10 +70,14 @@ struct Algorithm {
   bool normalise_steps = false;       // `normalise: steps`
   uint32_t fragments = 1;             // P
   std::optional<uint32_t> delay = 0;  // d in steps; nullopt: `auto`
+  bool mean_of_senders = false;       // `mean: senders` (sparseloco)
   std::optional<double> mix;          // a of a late result's (1-a) new + a now; nullopt: carry
   // Results are a whole round late and replace what was trained meanwhile (co2, eager).
   bool round_late = false;
 
+  bool CorrectsGradients() const {
+    return rule == Rule::kGradientAverage && (momentum > 0 || clip > 0);
+  }
   bool operator==(const Algorithm&) const = default;
 };
 

@@ -54,6 +54,7 @@ const std::vector<Key>& Keys() {
       {"runs[].algorithm", "fragments", false},
       {"runs[].algorithm", "delay", false},
       {"runs[].algorithm", "mix", false},
+      {"runs[].algorithm", "mean", false},
       {"runs[]", "codec", false},
       {"runs[].codec", "kind", true},
       {"runs[].codec", "error_feedback", false},

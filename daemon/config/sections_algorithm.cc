@@ -42,10 +42,11 @@ constexpr RuleKey kRuleKeys[] = {
     {"momentum", {kNo, kMust, kNo, kMay, kMust, kMay}, "0.5"},
     {"final_learning_rate", {kNo, kMay, kMay, kMay, kMay, kNo}, ""},
     {"schedule_rounds", {kNo, kMay, kMay, kMay, kMay, kNo}, ""},
-    {"clip", {kNo, kNo, kNo, kMay, kNo, kNo}, ""},
+    {"clip", {kNo, kNo, kNo, kMay, kNo, kMay}, ""},
     {"penalty", {kNo, kNo, kNo, kMay, kNo, kNo}, ""},
     {"penalty_window", {kNo, kNo, kNo, kMay, kNo, kNo}, ""},
     {"mix", {kMay, kMay, kMay, kNo, kNo, kNo}, ""},
+    {"mean", {kNo, kNo, kMay, kNo, kNo, kNo}, ""},
     {"normalise", {kMay, kMay, kMay, kMay, kMay, kNo}, ""},
 };
 
@@ -268,6 +269,11 @@ void CheckSteps(MapReader& reader, const Algorithm& algorithm) {
                                                " does not go with rule gradients, which exchanges "
                                                "every step; set 1 or remove it"));
     }
+    if (algorithm.clip > 0 && algorithm.fragments > 1) {
+      reader.Error("clip",
+                   "is of the whole gradient's norm, which a fragment of it does not know; set "
+                   "fragments: 1 or remove it");
+    }
     return;
   }
   const uint32_t steps = FewestSteps(algorithm);
@@ -328,6 +334,9 @@ void ReadAlgorithm(MapReader& run_reader, const std::string& path, Findings& fin
   ReadMix(reader, algorithm);
   if (reader.Has("normalise")) {
     algorithm->normalise_steps = reader.Choice("normalise", {"none", "steps"}) == 1;
+  }
+  if (reader.Has("mean")) {
+    algorithm->mean_of_senders = reader.Choice("mean", {"all", "senders"}) == 1;
   }
   TakeAbsent(reader);
   CheckSteps(reader, *algorithm);

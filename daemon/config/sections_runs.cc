@@ -73,6 +73,24 @@ void ReadMember(MapReader& reader, std::string_view key, const Run& run, std::st
                         absl::StrJoin(run.clusters, ", "), ")", DidYouMean(*out, run.clusters)));
 }
 
+// What algorithm, codec and route say together.
+void CheckTogether(MapReader& reader, Run* run) {
+  const std::string kind = run->codec.kind.substr(0, run->codec.kind.find(':'));
+  const bool sparse = (kind == "topk" || kind == "btopk") && run->codec.ladder.empty();
+  if (run->algorithm.CorrectsGradients() && !(sparse && run->codec.error_feedback)) {
+    reader.Error(
+        "codec",
+        "momentum and clip of rule gradients are for what topk and btopk send late: set one "
+        "of them with error_feedback: true, or remove momentum and clip from algorithm");
+  }
+  if (!run->algorithm.mean_of_senders) return;
+  // An owner's result says no more who sent a value.
+  if (run->route == Route::kOwner) {
+    reader.Error("route", "does not go with mean: senders; set direct or remove it");
+  }
+  run->route = Route::kDirect;
+}
+
 void ReadRun(const Node& item, const std::string& path, const Context& context,
              std::map<std::string, int>* lines, Config* config) {
   const Node* map = MapEntry(item, path, context.findings);
@@ -96,6 +114,7 @@ void ReadRun(const Node& item, const std::string& path, const Context& context,
   ReadAlgorithm(reader, path, context.findings, config->cluster, run.clusters, &run.algorithm);
   ReadCodec(reader, path, context.findings, &run.codec);
   ReadRoute(reader, &run.route);
+  CheckTogether(reader, &run);
   ReadStragglers(reader, path, context.findings, &run.grace_ms);
   config->runs.push_back(std::move(run));
 }

@@ -32,6 +32,28 @@ absl::Status Named(const absl::Status& status, const std::string& name) {
   return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
 }
 
+absl::Status CheckCorrection(const Options& options) {
+  const compression::CodecKind kind = options.codec.kind;
+  const bool sparse =
+      kind == compression::CodecKind::kTopK || kind == compression::CodecKind::kBlockTopK;
+  if (!options.correction.on() || (!options.outer && sparse && options.codec.error_feedback)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "local endpoint: momentum correction is of gradients, with topk or btopk and error feedback");
+}
+
+// x = fl(factor x), n bf16 values.
+void ScaleBf16(uint16_t* values, uint32_t n, float factor) {
+  float tile[kTile];
+  for (uint32_t done = 0; done < n; done += kTile) {
+    const uint32_t count = std::min(kTile, n - done);
+    compression::CastToFp32(values + done, count, compression::DType::kBf16, tile);
+    compression::ScaleVector(absl::MakeSpan(tile, count), factor);
+    compression::CastFromFp32(tile, count, compression::DType::kBf16, values + done);
+  }
+}
+
 // Spreads the round's seed over its chunks (the finaliser of splitmix64).
 uint32_t ChunkSeed(uint32_t seed, uint32_t fragment, uint32_t chunk) {
   uint64_t x = (uint64_t{seed} << 32) + (uint64_t{fragment} << 24) + chunk + 0x9e3779b97f4a7c15u;
@@ -60,6 +82,7 @@ absl::StatusOr<std::unique_ptr<LocalEndpoint>> LocalEndpoint::Create(
     std::shared_ptr<const schema::Schema> schema, std::shared_ptr<const schema::Layout> layout,
     Options options, std::shared_ptr<memory::Account> account) {
   absl::Status valid = compression::ValidateSpec(options.codec);
+  if (valid.ok()) valid = CheckCorrection(options);
   if (!valid.ok()) return valid;
   if (options.encoders_max == 0) {
     return absl::InvalidArgumentError("local endpoint: encoders_max must be at least 1");
@@ -81,17 +104,18 @@ absl::Status LocalEndpoint::MapMemory(const std::shared_ptr<memory::Account>& ac
       account, name + "values", layout_->values_bytes(), memory::Access::kOthersRead);
   if (!values.ok()) return Named(values.status(), name + "values");
   values_ = *std::move(values);
-  for (const MemoryPart& part :
-       MemoryNeeded(*layout_, matrices_, options_.codec, options_.encoders_max, options_.outer)) {
-    const bool residual = std::strcmp(part.name, "residual") == 0;
+  for (const MemoryPart& part : MemoryNeeded(*layout_, matrices_, options_.codec,
+                                             options_.encoders_max, options_.outer, Corrects())) {
+    const bool momentum = std::strcmp(part.name, "gradient momentum") == 0;
+    const bool residual = momentum || std::strcmp(part.name, "residual") == 0;
     const bool warm = std::strcmp(part.name, "factors") == 0;
     if (!residual && !warm && std::strcmp(part.name, "scratch") != 0) continue;
-    // The residual and its pending twin lie in one block.
+    // The residual (the momentum) and its pending twin lie in one block.
     absl::StatusOr<PrivateMemory> block =
         PrivateMemory::Create(account, name + part.name, residual ? 2 * part.bytes : part.bytes);
     if (!block.ok()) return block.status();
     if (residual) {
-      residuals_ = *std::move(block);
+      (momentum ? momenta_ : residuals_) = *std::move(block);
     } else if (warm) {
       warm_ = *std::move(block);
     } else {
@@ -219,15 +243,9 @@ void LocalEndpoint::RescaleResidual(FragmentState& state, uint32_t fragment, uin
   if (kept_for == 0 || kept_for == state.weight || state.weight == 0) return;
   const auto factor =
       static_cast<float>(static_cast<double>(kept_for) / static_cast<double>(state.weight));
-  uint16_t* residual =
-      Residual(fragment, state.committed_half, uint64_t{chunk} * compression::kChunkElements);
-  float tile[kTile];
-  for (uint32_t done = 0; done < n; done += kTile) {
-    const uint32_t count = std::min(kTile, n - done);
-    compression::CastToFp32(residual + done, count, compression::DType::kBf16, tile);
-    compression::ScaleVector(absl::MakeSpan(tile, count), factor);
-    compression::CastFromFp32(tile, count, compression::DType::kBf16, residual + done);
-  }
+  const uint64_t first = uint64_t{chunk} * compression::kChunkElements;
+  ScaleBf16(Residual(fragment, state.committed_half, first), n, factor);
+  if (Corrects()) ScaleBf16(Momentum(fragment, state.committed_half, first), n, factor);
   kept_for = state.weight;
 }
 
@@ -240,6 +258,7 @@ void LocalEndpoint::AddToResidual(uint32_t fragment, uint32_t chunk,
   uint16_t* residual =
       Residual(fragment, state.committed_half, uint64_t{chunk} * compression::kChunkElements);
   const bool zero = state.residual_weight[chunk] == 0;
+  if (zero) ForgetMomentum(fragment, uint64_t{chunk} * compression::kChunkElements, n);
   const auto factor = static_cast<float>(scale);
   float tile[kTile];
   float more[kTile];
@@ -286,6 +305,7 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
       input.warm = reinterpret_cast<uint16_t*>(warm_.data()) + matrices.warm_first;
     }
   }
+  if (Corrects()) return EncodeCorrected(fragment, chunk, input, out);
   if (state.device != nullptr) return EncodeFromDevice(fragment, chunk, input, out);
   compression::EncodeStats stats;
   EncodedChunk result;

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "compression/codec.h"
+#include "daemon/endpoint/correction.h"
 #include "daemon/endpoint/device_snapshots.h"
 #include "daemon/endpoint/matrices.h"
 #include "daemon/endpoint/private_memory.h"
@@ -46,6 +47,7 @@ struct Options {
   compression::CodecSpec codec;
   bool outer = true;          // false: gradients; the snapshot itself is encoded, there is no base
   uint32_t encoders_max = 8;  // EncodeChunk calls that may run at the same time
+  Correction correction;      // of gradients alone, with topk or btopk and error feedback
 };
 
 struct EncodedChunk {
@@ -122,6 +124,7 @@ class LocalEndpoint {
   void AddToResidual(uint32_t fragment, uint32_t chunk, absl::Span<const uint16_t> extra,
                      double scale);
   bool KeepsResidual() const { return options_.codec.error_feedback; }
+  bool Corrects() const { return options_.correction.on(); }
   // Workers. The matrices in a chunk, where the configured codec sends factors; none otherwise.
   std::vector<compression::MatrixPiece> PiecesOf(uint32_t fragment, uint32_t chunk) const;
 
@@ -201,6 +204,13 @@ class LocalEndpoint {
                      absl::Span<uint8_t> out, compression::EncodeStats* stats);
   void Finish(uint32_t fragment, uint32_t chunk, const compression::EncodeStats& stats,
               EncodedChunk* result);
+  // correction.cc
+  uint16_t* Momentum(uint32_t fragment, int half, uint64_t first_element);
+  void ForgetMomentum(uint32_t fragment, uint64_t first_element, uint64_t count);
+  absl::Status LoadGradient(uint32_t fragment, uint64_t first, absl::Span<float> out) const;
+  absl::StatusOr<float> MeasureClip(uint32_t fragment, float* scratch) const;
+  EncodedChunk EncodeCorrected(uint32_t fragment, uint32_t chunk, compression::EncodeInput input,
+                               absl::Span<uint8_t> out);
   // device.cc
   EncodedChunk EncodeFromDevice(uint32_t fragment, uint32_t chunk, compression::EncodeInput input,
                                 absl::Span<uint8_t> out);
@@ -216,7 +226,8 @@ class LocalEndpoint {
       residuals_;  // two halves, each a bf16 for every element; empty without error feedback
   Matrices matrices_;   // empty unless the configured codec sends factors
   PrivateMemory warm_;  // bf16: what each chunk's next factors begin with
-  std::unique_ptr<ScratchSet> scratch_;  // null where no fragment needs a cast base
+  PrivateMemory momenta_;                // as residuals_, of the correction; empty without
+  std::unique_ptr<ScratchSet> scratch_;  // null where nothing needs it (memory_needed.h)
   std::vector<std::unique_ptr<FragmentState>> fragments_;
   loop::Confined confined_;
 };

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "daemon/endpoint/endpoint.h"
 
 namespace causeway::endpoint {
@@ -28,6 +29,7 @@ struct LocalEndpoint::FragmentState {
     weight = contribution_weight;
     seed = contribution_seed;
     codec = contribution_codec;
+    clip = std::make_unique<Clip>();
     to_read.store(chunks);
     encoded_count.store(0);
     for (uint32_t i = 0; i < chunks; ++i) encoded[i].store(false);
@@ -44,6 +46,12 @@ struct LocalEndpoint::FragmentState {
 
   bool AllEncoded() const { return encoded_count.load() == chunks; }
 
+  // By how much the open contribution's gradient is shortened: measured by its first encoder.
+  struct Clip {
+    absl::once_flag once;
+    absl::StatusOr<float> factor = 1.0f;
+  };
+
   const uint32_t chunks;
   int64_t held[2] = {kNoRound, kNoRound};  // rounds in the two slots
 
@@ -58,6 +66,7 @@ struct LocalEndpoint::FragmentState {
   uint64_t weight = 0;
   uint32_t seed = 0;
   compression::CodecSpec codec;
+  std::unique_ptr<Clip> clip;
   std::unique_ptr<std::atomic<bool>[]> encoded;  // by chunk, of the open contribution
   std::atomic<uint32_t> to_read{0};
   std::atomic<uint32_t> encoded_count{0};

@@ -18,6 +18,14 @@ void AddResiduals(std::vector<MemoryPart>& parts, const compression::CodecSpec& 
       {"pending residual", "what the open round's encoding lost (bf16)", kResidualBytes, bytes});
 }
 
+void AddMomentum(std::vector<MemoryPart>& parts, bool corrects, uint64_t elements) {
+  if (!corrects) return;
+  const uint64_t bytes = elements * static_cast<uint64_t>(kResidualBytes);
+  parts.push_back({"gradient momentum", "of what is not sent yet (bf16)", kResidualBytes, bytes});
+  parts.push_back({"pending gradient momentum", "the same once the open round counts (bf16)",
+                   kResidualBytes, bytes});
+}
+
 // Of a model that is one square matrix a chunk, or of these matrices.
 void AddFactors(std::vector<MemoryPart>& parts, double per_element, uint64_t bytes) {
   if (bytes == 0) return;
@@ -25,14 +33,15 @@ void AddFactors(std::vector<MemoryPart>& parts, double per_element, uint64_t byt
 }
 
 void AddScratch(std::vector<MemoryPart>& parts, uint32_t encoders_max) {
-  parts.push_back({"scratch", "bases cast to the trainer's 16-bit type, one chunk an encoder", 0,
+  parts.push_back({"scratch", "what is encoded, cast or corrected: one chunk an encoder", 0,
                    encoders_max * ScratchSet::kBufferBytes});
 }
 
 }  // namespace
 
 std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max) {
+                                     const compression::CodecSpec& codec, uint32_t encoders_max,
+                                     bool corrects) {
   const auto dtype_bytes = schema::DTypeBytes(dtype);
   std::vector<MemoryPart> parts;
   parts.push_back({"values", "the two newest global values (fp32)", kValueBytes,
@@ -40,19 +49,20 @@ std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
   parts.push_back({"snapshot", "the trainers' tensors as submitted",
                    static_cast<double>(dtype_bytes), elements * dtype_bytes});
   AddResiduals(parts, codec, elements);
+  AddMomentum(parts, corrects, elements);
   if (codec.kind == compression::CodecKind::kLowRank) {
     // Half of the factors is Q.
     const double per_element = compression::BitsPerElement(codec) / 8 / 2;
     AddFactors(parts, per_element,
                static_cast<uint64_t>(per_element * static_cast<double>(elements)));
   }
-  if (dtype != local::DType::kFp32) AddScratch(parts, encoders_max);
+  if (corrects || dtype != local::DType::kFp32) AddScratch(parts, encoders_max);
   return parts;
 }
 
 std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
                                      const compression::CodecSpec& codec, uint32_t encoders_max,
-                                     bool outer) {
+                                     bool outer, bool corrects) {
   const auto elements = static_cast<double>(layout.elements());
   std::vector<MemoryPart> parts;
   parts.push_back({"values", "the two newest global values (fp32)",
@@ -61,13 +71,14 @@ std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrice
                    static_cast<double>(layout.snapshot_bytes()) / elements,
                    layout.snapshot_bytes()});
   AddResiduals(parts, codec, layout.elements());
+  AddMomentum(parts, corrects, layout.elements());
   const uint64_t factors = matrices.warm_elements() * sizeof(uint16_t);
   AddFactors(parts, static_cast<double>(factors) / elements, factors);
   bool cast = false;
   for (const local::FragmentRecord& fragment : layout.fragments()) {
     cast = cast || fragment.dtype != static_cast<uint8_t>(local::DType::kFp32);
   }
-  if (cast && outer) AddScratch(parts, encoders_max);
+  if (corrects || (cast && outer)) AddScratch(parts, encoders_max);
   return parts;
 }
 

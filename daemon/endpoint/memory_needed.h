@@ -16,20 +16,22 @@ namespace causeway::endpoint {
 // area.
 struct MemoryPart {
   const char* name;          // "values", "snapshot", "residual", "pending residual",
+                             // "gradient momentum" and its pending twin,
                              // "factors", "scratch"
   const char* what;          // for a person: what it holds
   double bytes_per_element;  // 0 for what does not grow with the model
   uint64_t bytes;
 };
 
-// A model of `elements` elements, all of `dtype`. Parts that the codec does not need are left out.
+// A model of `elements` elements, all of `dtype`. `corrects`: gradients' momentum is kept, too. Parts that the codec does not need are left out.
 std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max);
+                                     const compression::CodecSpec& codec, uint32_t encoders_max,
+                                     bool corrects = false);
 
 // Exactly what LocalEndpoint::Create reserves.
 std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
                                      const compression::CodecSpec& codec, uint32_t encoders_max,
-                                     bool outer);
+                                     bool outer, bool corrects = false);
 
 uint64_t TotalBytes(const std::vector<MemoryPart>& parts);
 

@@ -27,6 +27,7 @@ absl::Span<uint16_t> LocalEndpoint::RestoreResidual(uint32_t fragment,
   FragmentState& state = *fragments_.at(fragment);
   assert(KeepsResidual() && !state.open && weights.size() == state.chunks);
   state.residual_weight.assign(weights.begin(), weights.end());
+  ForgetMomentum(fragment, 0, record(fragment).elements);
   return {Residual(fragment, state.committed_half, 0),
           static_cast<size_t>(record(fragment).elements)};
 }

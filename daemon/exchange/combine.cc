@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 #include "compression/vector.h"
 
@@ -47,6 +48,33 @@ std::optional<BadPart> CombineChunk(EntropyPool* entropy, absl::Span<const Encod
     if (!good.ok()) return BadPart{i, good};
   }
   compression::ScaleVector(mean, weights.scale);
+  return std::nullopt;
+}
+
+std::optional<BadPart> CombineSenders(EntropyPool* entropy, absl::Span<const EncodedPart> parts,
+                                      const Weights& weights, ReducedChunk* out) {
+  assert(parts.size() == weights.factors.size());
+  const absl::Span<float> mean = MeanOf(out);
+  std::fill(mean.begin(), mean.end(), 0.0f);
+  std::vector<float> values(mean.size());
+  std::vector<float> total(mean.size(), 0.0f);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const absl::Status good = Open(
+        entropy, parts[i], static_cast<uint32_t>(mean.size()),
+        [&](absl::Span<const uint8_t> plain) { compression::DecodeChunk(plain, values.data()); });
+    if (!good.ok()) return BadPart{i, good};
+    const float weight = weights.factors[i];
+    for (size_t k = 0; k < mean.size(); ++k) {
+      if (values[k] == 0.0f) continue;
+      const float added = weight * values[k];
+      mean[k] += added;
+      total[k] += weight;
+    }
+  }
+  for (size_t k = 0; k < mean.size(); ++k) {
+    if (total[k] > 0.0f) mean[k] /= total[k];
+  }
+  compression::ScaleVector(mean, 1.0f);  // every NaN the canonical one
   return std::nullopt;
 }
 

@@ -61,6 +61,10 @@ struct ResultEncoding {
 // out->mean = the weighted mean of the parts.
 std::optional<BadPart> CombineChunk(EntropyPool* entropy, absl::Span<const EncodedPart> parts,
                                     const Weights& weights, ReducedChunk* out);
+// out->mean = at each element fl(acc / sum of w_i), both over the parts that decode to something
+// other than 0 there, in ascending cluster name; 0 where none does.
+std::optional<BadPart> CombineSenders(EntropyPool* entropy, absl::Span<const EncodedPart> parts,
+                                      const Weights& weights, ReducedChunk* out);
 // out->mean becomes what it decodes to after encoding; result and residual are filled.
 void EncodeResult(EntropyPool* entropy, ResultEncoding encoding, ReducedChunk* out);
 // out->mean = what an owner sent.

@@ -27,6 +27,7 @@ struct Context {
   std::shared_ptr<endpoint::LocalEndpoint> endpoint;  // shared with tasks on workers
   std::shared_ptr<outer::OuterState> outer;           // shared with tasks on workers
   std::shared_ptr<EntropyPool> entropy = std::make_shared<EntropyPool>();  // shared with tasks
+  bool mean_of_senders = false;  // of the clusters whose value is not 0, else of all
   loop::Loop* loop = nullptr;
   work::WorkerPool* workers = nullptr;
   memory::BufferPool* buffers = nullptr;

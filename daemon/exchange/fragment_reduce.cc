@@ -232,8 +232,9 @@ void FragmentExchange::ReduceChunk(uint32_t index) {
   }
   reduction_->Start(index);
   tasks_.Run(
-      [entropy = context_.entropy, weights = reduction_->weights(), job] {
-        job->bad = job->combines ? CombineChunk(entropy.get(), job->parts, weights, &job->out)
+      [entropy = context_.entropy, weights = reduction_->weights(),
+       combine = context_.mean_of_senders ? CombineSenders : CombineChunk, job] {
+        job->bad = job->combines ? combine(entropy.get(), job->parts, weights, &job->out)
                                  : DecodeResult(entropy.get(), job->parts[0], &job->out);
         if (job->bad) return;
         if (job->encoding) EncodeResult(entropy.get(), *std::move(job->encoding), &job->out);

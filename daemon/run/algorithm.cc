@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -77,6 +78,12 @@ outer::RuleSpec RuleOf(const config::Algorithm& algorithm) {
   return out;
 }
 
+endpoint::Correction CorrectionOf(const config::Run& run) {
+  if (HasOuterRule(run)) return {};
+  const double share = std::sqrt(static_cast<double>(run.clusters.size()));
+  return {run.algorithm.momentum, run.algorithm.clip / share};
+}
+
 uint64_t CountedWeight(const config::Algorithm& algorithm, uint64_t weight) {
   if (!algorithm.normalise_steps || algorithm.steps_of.empty()) return weight;
   uint64_t common = 1;
@@ -147,6 +154,7 @@ std::vector<std::string> AlgorithmLines(const config::Run& run) {
                                                    : a.delay    ? absl::StrCat(*a.delay)
                                                                 : "auto"));
   out.push_back(absl::StrCat("algorithm.mix = ", a.mix ? Number(*a.mix) : "none"));
+  out.push_back(absl::StrCat("algorithm.mean = ", a.mean_of_senders ? "senders" : "all"));
   out.push_back(absl::StrCat("codec = ", CodecText(run.codec)));
   out.push_back(absl::StrCat("route = ", RouteName(run.route)));
   return out;

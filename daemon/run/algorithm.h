@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "compression/codec.h"
 #include "daemon/config/config.h"
+#include "daemon/endpoint/correction.h"
 #include "daemon/engine/ids.h"
 #include "daemon/outer/rule.h"
 
@@ -16,6 +17,8 @@ namespace causeway::run {
 
 bool HasOuterRule(const config::Run& run);  // false: gradients are averaged each step
 outer::RuleSpec RuleOf(const config::Algorithm& algorithm);
+// What the endpoint does to gradients before they are encoded (DGC).
+endpoint::Correction CorrectionOf(const config::Run& run);
 // The weight that a contribution of this cluster counts with. Where steps are normalised, that of
 // one of its steps times the same number on every cluster: a sum of differences over H_i steps then
 // counts as that of the mean number of steps, whatever H_i is.

@@ -154,6 +154,7 @@ absl::StatusOr<Run::Data> Run::MakeData(std::shared_ptr<const schema::Schema> sc
   options.codec = CodecOf(config_.codec);
   options.outer = HasOuterRule(config_);
   options.encoders_max = static_cast<uint32_t>(around_.workers->threads());
+  options.correction = CorrectionOf(config_);
   absl::StatusOr<std::unique_ptr<endpoint::LocalEndpoint>> made =
       endpoint::LocalEndpoint::Create(data.schema, data.layout, options, *account);
   if (!made.ok()) return made.status();
@@ -191,6 +192,7 @@ exchange::Context Run::ExchangeContext(const Data& data) {
   context.endpoint = data.endpoint;
   context.outer = data.outer;
   context.entropy = entropy_;
+  context.mean_of_senders = config_.algorithm.mean_of_senders;
   context.loop = around_.loop;
   context.workers = around_.workers;
   context.buffers = around_.buffers;

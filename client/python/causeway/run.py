@@ -1,5 +1,6 @@
 """Gradient averaging: every step's gradients, summed over clusters, weighted, in place."""
 
+import logging
 import time
 
 from . import _library as c
@@ -8,6 +9,8 @@ from . import local_group
 from . import tensors as tensors_
 from .handle import Handle
 from .hook import Backward
+
+log = logging.getLogger("causeway")
 
 
 class Averaged:
@@ -51,6 +54,27 @@ class Pending:
         return self._averaged
 
 
+def check_optimizer(optimizer, run, momentum):
+    """Refuses an optimizer that does not go with gradients whose momentum the gateways keep."""
+    if momentum == 0:
+        return
+    if optimizer is None:
+        log.warning("run %s: the gateways keep the gradients' momentum (%g) in place of the optimizer's: SGD needs "
+                    "momentum=0, Adam and its kind do not go with it; causeway.open(optimizer=...) checks it", run,
+                    momentum)
+        return
+    kind = type(optimizer).__name__
+    for group in optimizer.param_groups:
+        if group.get("momentum"):
+            raise errors.AlgorithmError(
+                f"run '{run}': the gateways keep the gradients' momentum ({momentum:g}), which replaces that of "
+                f"{kind} ({group['momentum']:g}): give it momentum=0, or remove momentum from the run's algorithm")
+        if "betas" in group or "alpha" in group:
+            raise errors.AlgorithmError(
+                f"run '{run}': gradients with momentum ({momentum:g}) of the gateways come seldom and large, which "
+                f"{kind} takes for their variance: use SGD, or remove momentum from the run's algorithm")
+
+
 class Run:
     """A trainer's place in a run whose rule is gradient averaging. Made by ``causeway.open``.
 
@@ -59,9 +83,10 @@ class Run:
     """
 
     def __init__(self, run, socket=None, rank=0, world=1, process_group=None, connect_timeout=5.0,
-                 progress_interval=5.0, model=None, weight=1):
+                 progress_interval=5.0, model=None, weight=1, optimizer=None):
         self.run = run
         self.weight = weight  # of ddp_hook's steps
+        self._optimizer = optimizer  # only looked at when the run is joined
         self.last = None  # Averaged of the newest step
         self.backward = None
         self._group = local_group.of(process_group)
@@ -88,6 +113,7 @@ class Run:
 
         def join():
             layout = self._handle.join(self._set.schema(), outer=False)
+            check_optimizer(self._optimizer, self.run, layout.momentum)
             self._handle.offer((c.CSlice * 0)())
             self._handle.ready()
             count = len(self._set.entries)

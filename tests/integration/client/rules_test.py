@@ -163,6 +163,70 @@ class Rules(unittest.TestCase):
         for name, tensor in whole.items():
             self.assertTrue(torch.equal(torch.cat([one[name], two[name]]), tensor))
 
+    def test_mean_of_senders_is_over_those_whose_value_is_not_zero(self):
+        def part(cluster, step):  # paris changes the first two thirds, tokyo the last two
+            change = increments(cluster, step)
+            (change[200:] if cluster == 0 else change[:100]).zero_()
+            return change
+
+        def steps(gateway, cluster):
+            model = torch.nn.Module()
+            model.weight = torch.nn.Parameter(start().float())
+            outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket)
+            for step in range(6):
+                with torch.no_grad():
+                    model.weight.add_(part(cluster, step).float())
+                outer.step()
+            outer.finish()
+            return model.weight.detach().clone()
+
+        algorithm = "{rule: sparseloco, learning_rate: 0.75, local_steps: 2, mean: senders}"
+        with gateways.Pair(codec=gateways.FP32, algorithm=algorithm) as pair:
+            paris, tokyo = together(lambda: steps(pair.paris, 0), lambda: steps(pair.tokyo, 1))
+        self.assertTrue(torch.equal(paris, tokyo))
+        change = sum(part(0, step) + part(1, step) for step in range(6))
+        change[100:200] /= 2
+        self.close(paris, start() + 0.75 * change)
+
+    def test_momentum_of_gradients_that_are_sent_late_grows_as_an_optimizers(self):
+        mu, clip, half = 0.9, 3.0, ELEMENTS // 2
+        algorithm = f"{{rule: gradients, momentum: {mu}, clip: {clip}}}"
+
+        def gradient(cluster, step):  # each cluster's in its own half: the mean says who sent what
+            whole = increments(cluster, step) * 10 + (torch.arange(ELEMENTS) % 11 == 0) * 0.1
+            (whole[half:] if cluster == 0 else whole[:half]).zero_()
+            return whole
+
+        def average(gateway, cluster):
+            means = []
+            with causeway.open("demo", gateway.trainer_socket) as run:
+                for step in range(30):
+                    tensor = gradient(cluster, step).float()
+                    run.average([tensor], names=["gradient"])
+                    means.append(tensor.double())
+            return means
+
+        with gateways.Pair(codec='{kind: "topk:k400:v4:ef"}', algorithm=algorithm) as pair:
+            means, others = together(lambda: average(pair.paris, 0), lambda: average(pair.tokyo, 1))
+        for mine, theirs in zip(means, others):
+            self.assertTrue(torch.equal(mine, theirs))
+        for cluster, own in ((0, slice(0, half)), (1, slice(half, ELEMENTS))):
+            u, v = torch.zeros(half).double(), torch.zeros(half).double()
+            for step in range(30):
+                g = gradient(cluster, step)[own]
+                share = clip / 2 ** 0.5
+                g = g * min(1.0, share / g.norm().item())
+                u = mu * u + g
+                v = v + u
+                sent = 2 * means[step][own]
+                there = sent != 0
+                self.assertGreater(there.sum().item(), 0)
+                # Four bits for the values; what is kept is bf16.
+                self.assertLess((sent - v)[there].abs().max().item(), 0.1 * v.abs().max().item())
+                self.assertGreater(v[there].abs().min().item(), 0.95 * v[~there].abs().max().item())
+                u[there] = 0
+                v[there] -= sent[there]
+
     def test_clusters_may_take_unequal_steps_and_be_normalised(self):
         runs = [gateways.run_entry("plain", codec=gateways.FP32,
                                    algorithm="{rule: average, local_steps: {paris: 2, tokyo: 6}}"),

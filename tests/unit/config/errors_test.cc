@@ -253,10 +253,11 @@ TEST_CASE("algorithms and codecs") {
   });
 }
 
-std::string WithAlgorithm(const std::string& algorithm) {
+std::string WithAlgorithm(const std::string& algorithm, const std::string& codec = "int4") {
   std::vector<std::string> lines = testing::SampleLines();
   lines.erase(lines.begin() + 13, lines.begin() + 19);
   lines.at(12) = "    algorithm: " + algorithm;
+  lines.at(13) = "    codec: {kind: \"" + codec + "\", error_feedback: true}";
   return testing::Join(lines);
 }
 
@@ -299,6 +300,19 @@ TEST_CASE("keys that the rule does not have") {
        "1000000"},
       {WithAlgorithm("{rule: average, local_steps: {paris: 2, tokyo: 9}, delay: 2}"),
        "13:74: runs[0].algorithm.delay: 2 is not below local_steps (2): ..."},
+      {WithAlgorithm("{rule: average, mean: senders}"),
+       "13:32: runs[0].algorithm.mean: rule average does not have it (sparseloco have); remove it"},
+      {WithAlgorithm("{rule: sparseloco, learning_rate: 1, mean: sender}"),
+       "13:59: runs[0].algorithm.mean: 'sender' is not one of all, senders; did you mean "
+       "'senders'?"},
+      {WithAlgorithm("{rule: sparseloco, learning_rate: 1, mean: senders}") + "    route: owner\n",
+       "15:12: runs[0].route: does not go with mean: senders; set direct or remove it"},
+      {WithAlgorithm("{rule: gradients, momentum: 0.9}"),
+       "14:12: runs[0].codec: momentum and clip of rule gradients are for what topk and btopk send "
+       "late: ..."},
+      {WithAlgorithm("{rule: gradients, clip: 1, fragments: 2}", "topk:k100"),
+       "13:40: runs[0].algorithm.clip: is of the whole gradient's norm, which a fragment of it "
+       "does not know; ..."},
       {WithAlgorithm("{rule: gradients, local_steps: 2}"),
        "13:47: runs[0].algorithm.local_steps: 2 does not go with rule gradients, which exchanges "
        "every step; set 1 or remove it"},

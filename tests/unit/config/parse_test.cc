@@ -134,6 +134,8 @@ TEST_CASE("what each rule takes") {
   CHECK(sparse.final_learning_rate == 0.5);
   CHECK(sparse.schedule_rounds == 40);
   CHECK(ParseAlgorithm("{rule: sparseloco, learning_rate: 0.8}").final_learning_rate == 0.8);
+  CHECK_FALSE(sparse.mean_of_senders);
+  CHECK(ParseAlgorithm("{rule: sparseloco, learning_rate: 1, mean: senders}").mean_of_senders);
   const Algorithm mixed =
       ParseAlgorithm("{rule: average, local_steps: 8, delay: 2, mix: 0.5, normalise: steps}");
   CHECK(mixed.mix == 0.5);

@@ -27,6 +27,14 @@ TEST_CASE("creation reserves exactly what the formula says") {
   CHECK(model.account->usage().used_bytes == 0);
 }
 
+TEST_CASE("gradients whose momentum is kept reserve it, and buffers to correct in") {
+  Model model({Record("a", {100'000}), Record("h", {70'001}, local::DType::kBf16)},
+              "topk:k100:v4:ef", false, 1, {0.9, 1.0});
+  const auto parts =
+      MemoryNeeded(*model.layout, {}, Codec("topk:k100:v4:ef"), 2, false, /*corrects=*/true);
+  CHECK(model.account->usage().used_bytes == TotalBytes(parts));
+}
+
 TEST_CASE("bytes per parameter") {
   const auto total = [](local::DType dtype, const char* codec) {
     double bytes = 0;

@@ -32,7 +32,7 @@ inline float Noise(uint64_t seed, uint64_t index) {
 class Model {
  public:
   Model(const std::vector<local::TensorRecord>& records, const std::string& codec,
-        bool outer = true, uint32_t fragments = 1) {
+        bool outer = true, uint32_t fragments = 1, endpoint::Correction correction = {}) {
     auto parsed = schema::Schema::Parse(BytesOf(records), static_cast<uint32_t>(records.size()));
     REQUIRE(parsed.ok());
     schema = std::make_shared<schema::Schema>(*std::move(parsed));
@@ -46,6 +46,7 @@ class Model {
     options.codec = Codec(codec);
     options.outer = outer;
     options.encoders_max = 2;
+    options.correction = correction;
     auto made = endpoint::LocalEndpoint::Create(schema, layout, options, account);
     INFO(made.status().message());
     REQUIRE(made.ok());

@@ -27,7 +27,7 @@ struct Fixture {
     return memory::SharedBuffer(*std::move(buffer));
   }
   std::vector<float> Combine(const std::vector<std::vector<float>>& inputs,
-                             const std::vector<uint64_t>& weights) {
+                             const std::vector<uint64_t>& weights, bool senders = false) {
     std::vector<engine::Contributor> contributors;
     std::vector<EncodedPart> parts;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -36,7 +36,8 @@ struct Fixture {
     }
     ReducedChunk out;
     out.mean = *pool.Allocate(inputs[0].size() * sizeof(float));
-    REQUIRE_FALSE(CombineChunk(nullptr, parts, WeightsOf(contributors), &out));
+    const auto combine = senders ? CombineSenders : CombineChunk;
+    REQUIRE_FALSE(combine(nullptr, parts, WeightsOf(contributors), &out));
     Seal(&out);
     hash = out.hash;
     nonfinite = out.nonfinite;
@@ -51,6 +52,41 @@ TEST_CASE_METHOD(Fixture, "equal weights: the mean of equal values is exact for 
   const std::vector<float> x = {0.1f, -3.3e-7f, 1e30f, 0, -1e-40f};
   CHECK(Combine({x, x}, {12345, 12345}) == x);
   CHECK(Combine({x}, {77}) == x);
+}
+
+TEST_CASE_METHOD(Fixture, "the mean of senders follows its float64 reference") {
+  for (const std::vector<uint64_t>& weights :
+       {std::vector<uint64_t>{7, 7, 7}, std::vector<uint64_t>{3, 1000, 41}}) {
+    std::vector<std::vector<float>> inputs(3, std::vector<float>(600));
+    for (size_t i = 0; i < 3; ++i) {
+      for (size_t k = 0; k < 600; ++k) {
+        const bool sent = (k >> i) % 2 == 1;  // by each subset of the clusters
+        inputs[i][k] = sent ? std::sin(static_cast<float>(37 * k + i)) : 0.0f;
+      }
+    }
+    const std::vector<float> mean = Combine(inputs, weights, true);
+    for (size_t k = 0; k < 600; ++k) {
+      double sum = 0;
+      double total = 0;
+      for (size_t i = 0; i < 3; ++i) {
+        if (inputs[i][k] == 0.0f) continue;
+        sum += static_cast<double>(weights[i]) * static_cast<double>(inputs[i][k]);
+        total += static_cast<double>(weights[i]);
+      }
+      REQUIRE(mean[k] == Approx(total > 0 ? sum / total : 0.0).margin(1e-6));
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "the mean of senders: what one alone sends arrives as it is, NaN too") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> mean =
+      Combine({{0.3f, 0, 0, 0.5f}, {0, -7, 0, nan}, {0, 0, 0, 0}}, {9, 9, 9}, true);
+  CHECK(mean[0] == 0.3f);
+  CHECK(mean[1] == -7.0f);
+  CHECK(mean[2] == 0.0f);
+  CHECK(std::isnan(mean[3]));
+  CHECK(nonfinite);
 }
 
 TEST_CASE_METHOD(Fixture, "other weights: fl(w d) summed in order, then scaled by fl(1/W)") {

@@ -52,6 +52,8 @@ TEST_CASE("each setting that must agree changes the digest and is named") {
   differs([](config::Run& r) { r.algorithm.schedule_rounds = 7; },
           "algorithm.schedule_rounds: 0 here, 7 at tokyo");
   differs([](config::Run& r) { r.algorithm.clip = 0.25; }, "algorithm.clip: 0 here, 0.25 at tokyo");
+  differs([](config::Run& r) { r.algorithm.mean_of_senders = true; },
+          "algorithm.mean: all here, senders at tokyo");
   differs([](config::Run& r) { r.algorithm.normalise_steps = true; },
           "algorithm.normalise: none here, steps at tokyo");
   differs([](config::Run& r) { r.algorithm.round_late = true; },

@@ -10,6 +10,7 @@ import unittest
 import torch
 
 import causeway
+from causeway.run import check_optimizer
 from support import JOIN, LEAVE, SUBMIT, Gateway, together
 
 
@@ -182,6 +183,34 @@ class Waiting(unittest.TestCase):
                     os._exit(1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             run.average([torch.ones(3)])
+
+
+class MomentumOfTheGateways(unittest.TestCase):
+    """Where it replaces the optimizer's, an optimizer with one of its own is refused."""
+
+    def parameters(self):
+        return [torch.nn.Parameter(torch.zeros(3))]
+
+    def test_sgd_without_momentum_goes_with_it(self):
+        check_optimizer(torch.optim.SGD(self.parameters(), lr=0.1), "demo", 0.9)
+
+    def test_without_it_anything_goes(self):
+        check_optimizer(torch.optim.Adam(self.parameters()), "demo", 0.0)
+        check_optimizer(None, "demo", 0.0)
+
+    def test_momentum_of_sgd_is_refused(self):
+        with self.assertRaisesRegex(causeway.AlgorithmError, "give it momentum=0"):
+            check_optimizer(torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9), "demo", 0.9)
+
+    def test_adam_and_its_kind_are_refused(self):
+        for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
+            with self.assertRaisesRegex(causeway.AlgorithmError, f"{kind.__name__} takes"):
+                check_optimizer(kind(self.parameters()), "demo", 0.9)
+
+    def test_where_none_is_given_it_says_what_to_mind(self):
+        with self.assertLogs("causeway", "WARNING") as logs:
+            check_optimizer(None, "demo", 0.9)
+        self.assertIn("momentum=0", logs.output[0])
 
 
 if __name__ == "__main__":
