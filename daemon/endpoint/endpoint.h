@@ -223,7 +223,7 @@ class LocalEndpoint {
   memory::SharedMemory snapshot_;
   memory::SharedMemory values_;
   PrivateMemory
-      residuals_;  // two halves, each a bf16 for every element; empty without error feedback
+      residuals_;       // two halves, each a bf16 for every element; empty without error feedback
   Matrices matrices_;   // empty unless the configured codec sends factors
   PrivateMemory warm_;  // bf16: what each chunk's next factors begin with
   PrivateMemory momenta_;                // as residuals_, of the correction; empty without

@@ -45,6 +45,9 @@ void LocalEndpoint::TakeOver(LocalEndpoint& from, uint32_t fragments) {
     if (!KeepsResidual() || !from.HasResidual(f)) continue;
     const absl::Span<const uint16_t> residual = from.CommittedResidual(f);
     std::copy(residual.begin(), residual.end(), RestoreResidual(f, from.ResidualWeights(f)).begin());
+    if (!Corrects()) continue;
+    std::copy_n(from.Momentum(f, from.fragments_[f]->committed_half, 0), residual.size(),
+                Momentum(f, fragments_[f]->committed_half, 0));
   }
 }
 

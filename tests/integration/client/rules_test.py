@@ -128,41 +128,6 @@ class Rules(unittest.TestCase):
             apart = (final.double() - reference).norm() / (start() - reference).norm()
             self.assertLess(apart.item(), 0.35)
 
-    def test_ranks_with_parts_of_the_model_give_the_bytes_of_the_whole(self):
-        size = {"weight": ELEMENTS, "bias": 7}
-
-        def steps(gateway, cluster, rank=0, parts=None, world=1):
-            """``parts``: first and last element of this rank's, by name."""
-            model = torch.nn.Module()
-            for name, count in size.items():
-                first, last = (parts or {}).get(name, (0, count))
-                setattr(model, name, torch.nn.Parameter(start()[first:last].float()))
-            outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket, rank=rank, world=world,
-                                   weight=2 // world, shards=parts and {n: ((size[n],), parts[n][0]) for n in parts})
-            for step in range(14):
-                with torch.no_grad():
-                    for name, tensor in model.named_parameters():
-                        first = (parts or {}).get(name, (0,))[0]
-                        change = increments(cluster, step)[first:first + tensor.numel()]
-                        tensor.add_(change.float())
-                outer.step()
-            values = outer.finish()
-            return values, {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
-
-        run = {"codec": gateways.INT4_EF,
-               "algorithm": "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4, fragments: 2, "
-                            "delay: 1}"}
-        with gateways.Pair(**run) as pair:
-            (hash_of_whole, whole), _ = together(lambda: steps(pair.paris, 0), lambda: steps(pair.tokyo, 1))
-        with gateways.Pair(**run) as pair:
-            (hash_of_parts, one), (_, two), _ = together(
-                lambda: steps(pair.paris, 0, 0, {"weight": (0, 130), "bias": (0, 0)}, 2),
-                lambda: steps(pair.paris, 0, 1, {"weight": (130, ELEMENTS), "bias": (0, 7)}, 2),
-                lambda: steps(pair.tokyo, 1))
-        self.assertEqual(hash_of_parts, hash_of_whole)
-        for name, tensor in whole.items():
-            self.assertTrue(torch.equal(torch.cat([one[name], two[name]]), tensor))
-
     def test_mean_of_senders_is_over_those_whose_value_is_not_zero(self):
         def part(cluster, step):  # paris changes the first two thirds, tokyo the last two
             change = increments(cluster, step)
@@ -226,6 +191,41 @@ class Rules(unittest.TestCase):
                 self.assertGreater(v[there].abs().min().item(), 0.95 * v[~there].abs().max().item())
                 u[there] = 0
                 v[there] -= sent[there]
+
+    def test_ranks_with_parts_of_the_model_give_the_bytes_of_the_whole(self):
+        size = {"weight": ELEMENTS, "bias": 7}
+
+        def steps(gateway, cluster, rank=0, parts=None, world=1):
+            """``parts``: first and last element of this rank's, by name."""
+            model = torch.nn.Module()
+            for name, count in size.items():
+                first, last = (parts or {}).get(name, (0, count))
+                setattr(model, name, torch.nn.Parameter(start()[first:last].float()))
+            outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket, rank=rank, world=world,
+                                   weight=2 // world, shards=parts and {n: ((size[n],), parts[n][0]) for n in parts})
+            for step in range(14):
+                with torch.no_grad():
+                    for name, tensor in model.named_parameters():
+                        first = (parts or {}).get(name, (0,))[0]
+                        change = increments(cluster, step)[first:first + tensor.numel()]
+                        tensor.add_(change.float())
+                outer.step()
+            values = outer.finish()
+            return values, {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+
+        run = {"codec": gateways.INT4_EF,
+               "algorithm": "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4, fragments: 2, "
+                            "delay: 1}"}
+        with gateways.Pair(**run) as pair:
+            (hash_of_whole, whole), _ = together(lambda: steps(pair.paris, 0), lambda: steps(pair.tokyo, 1))
+        with gateways.Pair(**run) as pair:
+            (hash_of_parts, one), (_, two), _ = together(
+                lambda: steps(pair.paris, 0, 0, {"weight": (0, 130), "bias": (0, 0)}, 2),
+                lambda: steps(pair.paris, 0, 1, {"weight": (130, ELEMENTS), "bias": (0, 7)}, 2),
+                lambda: steps(pair.tokyo, 1))
+        self.assertEqual(hash_of_parts, hash_of_whole)
+        for name, tensor in whole.items():
+            self.assertTrue(torch.equal(torch.cat([one[name], two[name]]), tensor))
 
     def test_clusters_may_take_unequal_steps_and_be_normalised(self):
         runs = [gateways.run_entry("plain", codec=gateways.FP32,

@@ -18,9 +18,10 @@ Matrices MatricesOf(const Model& model, const std::string& codec) {
 TEST_CASE("creation reserves exactly what the formula says") {
   const std::string codec = GENERATE("fp32", "int4:ef", "lowrank:ef");
   const bool outer = GENERATE(true, false);
-  Model model({Record("a", {100'000}), Record("m", {500, 300}), Record("h", {70'001}, local::DType::kBf16),
-               Record("mean", {3}, local::DType::kFp32, local::Group::kBuffer)},
-              codec, outer, 2);
+  Model model(
+      {Record("a", {100'000}), Record("m", {500, 300}), Record("h", {70'001}, local::DType::kBf16),
+       Record("mean", {3}, local::DType::kFp32, local::Group::kBuffer)},
+      codec, outer, 2);
   const auto parts = MemoryNeeded(*model.layout, MatricesOf(model, codec), Codec(codec), 2, outer);
   CHECK(model.account->usage().used_bytes == TotalBytes(parts));
   model.endpoint.reset();
