@@ -163,10 +163,10 @@ class Slices(unittest.TestCase):
             pair.paris.start(wait=False)
             # As in a step that begins with a collective of the ranks: the other one is not heard of before
             # this one has its result.
-            for results in together([paris[0], tokyo[0]], "collect"):
-                self.assertEqual(results, [["committed", 1, 2]] * len(results))
-            for results in together([paris[1]], "collect"):
-                self.assertEqual(results, [["committed", 1, 2]] * len(results))
+            # How many took part is not always known to a gateway that was not there when it was decided.
+            for ranks_now in ([paris[0], tokyo[0]], [paris[1]]):
+                for results in together(ranks_now, "collect"):
+                    self.assertEqual([result[:2] for result in results], [["committed", 1]] * len(results))
             parts = together(ranks, "parts")
             self.assertEqual({**parts[0], **parts[1]}, parts[2])
             self.assertEqual(len(set(together(ranks, "finish"))), 1)
