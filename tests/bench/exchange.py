@@ -181,7 +181,7 @@ def parse(arguments):
     parser.add_argument("--lanes", default="auto")
     parser.add_argument("--rounds", type=int, default=5, help="that are measured (default 5)")
     parser.add_argument("--settle", type=int, metavar="ROUNDS",
-                        help="before those (default 1; 4 from three clusters on, 32 where their rates differ, so that trials are over)")
+                        help="before those (default 1; 32 where shares are tried, so that trials are over)")
     parser.add_argument("--peers", default="gloo,tcp", help="of gloo, tcp; or none")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
@@ -189,7 +189,7 @@ def parse(arguments):
     if options.clusters < 2 or options.elements < 1 or options.rounds < 1 or set(options.peers) - set(PEERS):
         parser.error("at least two clusters, one element, one round; peers are gloo and tcp")
     if options.settle is None:
-        options.settle = 1 if options.clusters == 2 or options.route == "direct" else 32 if "," in options.rate else 4
+        options.settle = 1 if options.clusters == 2 or options.route == "direct" else 32
     if "," in options.rate or options.topology is None:
         options.topology = "star" if options.clusters > 2 or "," in options.rate else "mesh"
     return options
