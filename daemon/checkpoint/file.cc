@@ -98,17 +98,21 @@ std::string Front(const std::string& header, absl::Span<const absl::Span<const u
 
 absl::Status WriteTo(int descriptor, const std::string& path, const std::string& header,
                      absl::Span<const absl::Span<const uint8_t>> sections,
-                     const std::function<void(size_t)>& after_section) {
+                     const std::function<void(size_t)>& after_section,
+                     const std::function<bool()>& wanted) {
+  const auto cancelled = [&] { return wanted && !wanted(); };
   const std::string front = Front(header, sections);
   if (absl::Status s = WriteAll(descriptor, front.data(), front.size(), path); !s.ok()) return s;
   std::vector<uint64_t> hashes;
   for (size_t i = 0; i < sections.size(); ++i) {
     for (size_t at = 0; at < sections[i].size(); at += kBlockBytes) {
+      if (cancelled()) return absl::CancelledError(absl::StrCat(path, " took too long"));
       const absl::Span<const uint8_t> block = sections[i].subspan(at, kBlockBytes);
       hashes.push_back(compression::ContentHash(block));
       if (absl::Status s = WriteAll(descriptor, block.data(), block.size(), path); !s.ok())
         return s;
     }
+    if (cancelled()) return absl::CancelledError(absl::StrCat(path, " took too long"));
     if (after_section) after_section(i);
   }
   const Digest digest = DigestOf(front, hashes);
@@ -122,12 +126,13 @@ absl::Status WriteTo(int descriptor, const std::string& path, const std::string&
 
 absl::Status WriteFile(const std::string& path, const std::string& header,
                        absl::Span<const absl::Span<const uint8_t>> sections,
-                       const std::function<void(size_t)>& after_section) {
+                       const std::function<void(size_t)>& after_section,
+                       const std::function<bool()>& wanted) {
   assert(header.size() <= kHeaderBytesMax && sections.size() <= kSectionsMax);
   const int descriptor =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return Failed("create", path);
-  absl::Status written = WriteTo(descriptor, path, header, sections, after_section);
+  absl::Status written = WriteTo(descriptor, path, header, sections, after_section, wanted);
   if (::close(descriptor) != 0 && written.ok()) written = Failed("close", path);
   if (!written.ok()) ::unlink(path.c_str());
   return written;

@@ -32,10 +32,13 @@ inline constexpr size_t kBlockBytes = 1 << 20;
 // Writes `path` anew, mode 0600. `after_section(i)` is called when section i has been read from
 // memory and handed to the kernel: its memory may change from then on. What is on disk is complete
 // when this returns ok, and durable (fsync). After an error the file is gone; the message names the
-// path and the cause.
+// path and the cause. `wanted` (null: always) is asked before a block is read and once more when a
+// section has been, before after_section: CANCELLED as soon as it says no; what memory holds is of
+// no use any more.
 absl::Status WriteFile(const std::string& path, const std::string& header,
                        absl::Span<const absl::Span<const uint8_t>> sections,
-                       const std::function<void(size_t)>& after_section);
+                       const std::function<void(size_t)>& after_section,
+                       const std::function<bool()>& wanted = nullptr);
 
 // A file whose size and digest are good. Movable; closes on destruction.
 class File {

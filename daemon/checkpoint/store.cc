@@ -47,11 +47,14 @@ absl::Status Store::SyncDirectory() const {
 
 absl::Status Store::Write(uint32_t fragment, const std::string& header,
                           absl::Span<const absl::Span<const uint8_t>> sections,
-                          const std::function<void(size_t)>& after_section) const {
+                          const std::function<void(size_t)>& after_section,
+                          const std::function<bool()>& wanted) const {
   if (absl::Status made = MakeDirectory(); !made.ok()) return made;
   const std::string fresh = Path(fragment, "new");
   const std::string current = Path(fragment, "current");
-  if (absl::Status s = WriteFile(fresh, header, sections, after_section); !s.ok()) return s;
+  if (absl::Status s = WriteFile(fresh, header, sections, after_section, wanted); !s.ok()) {
+    return s;
+  }
   absl::Status moved = Rename(current, Path(fragment, "previous"));
   if (absl::IsNotFound(moved)) moved = absl::OkStatus();  // the first one
   if (moved.ok()) moved = Rename(fresh, current);

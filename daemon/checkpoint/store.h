@@ -33,7 +33,8 @@ class Store {
   // As WriteFile, then takes the place of the fragment's current file. Makes the directory.
   absl::Status Write(uint32_t fragment, const std::string& header,
                      absl::Span<const absl::Span<const uint8_t>> sections,
-                     const std::function<void(size_t)>& after_section) const;
+                     const std::function<void(size_t)>& after_section,
+                     const std::function<bool()>& wanted = nullptr) const;
   // Where a fragment's files lie if there are any, the newest first.
   std::vector<std::string> Files(uint32_t fragment) const;
 

@@ -6,6 +6,7 @@
 #include "daemon/run/checkpoints.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <utility>
 
@@ -21,6 +22,8 @@ namespace event = observe::event;
 
 constexpr int64_t kBusyRetryUs = 100'000;  // a contribution was being encoded
 constexpr int64_t kShare = 20;             // writing takes at most one part in so many of the time
+// A slower disk than this keeps a value still for longer than it may.
+constexpr int64_t kDiskBytesPerSecond = 50 << 20;
 
 template <typename T>
 absl::Span<const uint8_t> BytesOf(absl::Span<const T> values) {
@@ -47,7 +50,8 @@ struct Checkpoints::Job {
   std::vector<absl::Span<const uint8_t>> sections;
   int64_t begun_us = 0;
   absl::Status result;
-  bool released = false;  // the value may change again; the loop's thread
+  std::atomic<bool> wanted{true};  // false: the value has changed under the writer's eyes
+  bool released = false;           // the value may change again; the loop's thread
 };
 
 Checkpoints::Checkpoints(const Surroundings& around, const std::string& run, const Roster& roster,
@@ -74,9 +78,10 @@ void Checkpoints::Detach() {
   attached_.reset();
   data_.reset();
   schedules_.clear();
-  busy_ = flushing_ = schema_written_ = false;
+  busy_ = flushing_ = schema_written_ = hanging_ = false;
   around_.loop->Cancel(timer_);
-  timer_ = 0;
+  around_.loop->Cancel(still_timer_);
+  timer_ = still_timer_ = 0;
 }
 
 void Checkpoints::OnChange(engine::FragmentId fragment) {
@@ -159,16 +164,21 @@ void Checkpoints::Capture(engine::FragmentId fragment) {
       if (!attached.expired()) function();
     });
   };
-  const auto release = [this, job] {
-    if (std::exchange(job->released, true)) return;
-    data_->exchange->rounds(job->fragment).EndReplacing();
-  };
+  const auto release = [this, job] { Release(*job); };
+  int64_t bytes = 0;
+  for (const auto& section : job->sections) bytes += static_cast<int64_t>(section.size());
+  const int64_t patience_us =
+      around_.config->peer_timeout_ms * 1000 + bytes * 1'000'000 / kDiskBytesPerSecond;
+  still_timer_ = around_.loop->After(patience_us, [this, job] { OnHanging(job); });
   writer_->Submit([this, job, post, release, store = store_] {
     if (!job->schema.empty()) job->result = store.WriteSchema(job->schema);
     if (job->result.ok()) {
-      job->result = store.Write(job->fragment, job->header, job->sections, [&](size_t section) {
-        if (section + 1 == job->sections.size()) post(release);
-      });
+      job->result = store.Write(
+          job->fragment, job->header, job->sections,
+          [&](size_t section) {
+            if (section + 1 == job->sections.size()) post(release);
+          },
+          [&] { return job->wanted.load(); });
     }
     post([this, job, release] {
       release();
@@ -177,8 +187,33 @@ void Checkpoints::Capture(engine::FragmentId fragment) {
   });
 }
 
+// The value may change again.
+void Checkpoints::Release(Job& job) {
+  if (std::exchange(job.released, true)) return;
+  around_.loop->Cancel(still_timer_);
+  still_timer_ = 0;
+  data_->exchange->rounds(job.fragment).EndReplacing();
+}
+
+// No round waits for a disk that does not answer. Its thread hangs with it.
+void Checkpoints::OnHanging(const std::shared_ptr<Job>& job) {
+  still_timer_ = 0;
+  job->wanted = false;
+  hanging_ = true;
+  Release(*job);
+  OnFailure(job->fragment, absl::StrCat("the disk of ", store_.directory(), " does not answer"));
+}
+
+void Checkpoints::OnFailure(engine::FragmentId fragment, const std::string& why) {
+  if (failure_.empty()) {
+    around_.log->Error(event::kCheckpointFailed, {{"run", run_}, {"fragment", fragment}},
+                       absl::StrCat(why, "; rounds go on, the newest checkpoint grows older"));
+  }
+  failure_ = why;
+}
+
 void Checkpoints::OnWritten(const std::shared_ptr<Job>& job) {
-  busy_ = false;
+  busy_ = hanging_ = false;
   const int64_t now = loop::Now();
   around_.metrics->checkpoints.With({run_, job->result.ok() ? "written" : "failed"}).Add(1);
   if (job->result.ok()) {
@@ -199,12 +234,7 @@ void Checkpoints::OnWritten(const std::shared_ptr<Job>& job) {
         "checkpoint on disk");
   } else {
     schedules_[job->fragment].OnFailed(now);
-    const std::string why(job->result.message());
-    if (failure_.empty()) {
-      around_.log->Error(event::kCheckpointFailed, {{"run", run_}, {"fragment", job->fragment}},
-                         absl::StrCat(why, "; rounds go on, the newest checkpoint grows older"));
-    }
-    failure_ = why;
+    OnFailure(job->fragment, std::string(job->result.message()));
   }
   BeginDue();
 }
@@ -213,7 +243,7 @@ bool Checkpoints::Flush() {
   if (!data_ || !limits_.enabled()) return true;
   const bool dirty = std::any_of(schedules_.begin(), schedules_.end(),
                                  [](const checkpoint::Schedule& s) { return s.dirty(); });
-  if (!busy_ && (!dirty || !failure_.empty())) return true;
+  if (hanging_ || (!busy_ && (!dirty || !failure_.empty()))) return true;
   flushing_ = true;
   if (!busy_) BeginDue();
   return false;
@@ -248,6 +278,10 @@ std::string Checkpoints::Header(engine::FragmentId fragment) const {
 }
 
 absl::Status Checkpoints::Remove() {
+  if (hanging_) {
+    return absl::UnavailableError(absl::StrCat("the disk of ", store_.directory(),
+                                               " does not answer; try again once it does"));
+  }
   Detach();
   writer_ = std::make_unique<work::WorkerPool>(1);  // the old one ends what it is writing first
   failure_.clear();

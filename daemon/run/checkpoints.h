@@ -4,6 +4,8 @@
 // still (no commit, no new contribution), the way to the disk is free of that. One fragment at a
 // time, on a thread of its own; where that would cost more than a twentieth of the time it is done
 // less often than the configuration asks. A failure is told once and tried again; rounds go on.
+// Where the disk takes nothing for peer_timeout the value may change again: what was being written
+// is void, and nothing more is until the disk lets go of it.
 //
 // What is found at the start is refused by name where it is torn, corrupt or of another run, schema
 // or algorithm, and the one before it is looked at.
@@ -91,6 +93,9 @@ class Checkpoints {
   void Begin(engine::FragmentId fragment);
   void Capture(engine::FragmentId fragment);
   void OnWritten(const std::shared_ptr<Job>& job);
+  void Release(Job& job);
+  void OnHanging(const std::shared_ptr<Job>& job);
+  void OnFailure(engine::FragmentId fragment, const std::string& why);
   std::string Header(engine::FragmentId fragment) const;
   void Refused(const absl::Status& why);
 
@@ -107,6 +112,8 @@ class Checkpoints {
   bool schema_written_ = false;
   bool busy_ = false;  // a fragment is being captured or written
   bool flushing_ = false;
+  bool hanging_ = false;  // what is being written was given up
+  loop::TimerId still_timer_ = 0;
   int64_t not_before_us_ = 0;
   loop::TimerId timer_ = 0;
   bool residuals_restored_ = false;

@@ -151,6 +151,27 @@ class Recovery(unittest.TestCase):
             restart_all(pair)
             self.assert_goes_on(trainers)
 
+    def test_a_disk_that_hangs_does_not_hold_up_the_rounds(self):
+        with Pair(settings=OFTEN) as pair:
+            trainers = join_all(pair)
+            both(trainers, "exchange", count=1)
+            until_saved(pair, 1)
+            # Whoever opens this to write hangs until somebody reads.
+            fifo = os.path.join(pair.tokyo.state_directory, "demo.state", "fragment-0.new")
+            os.mkfifo(fifo)
+            both(trainers, "exchange", count=3)
+            run = pair.tokyo.until_run(lambda run: run["checkpoint"]["failure"], "tells the failure")
+            self.assertIn("does not answer", run["checkpoint"]["failure"])
+            self.assertGreaterEqual(run["fragments"][0]["round"], 3)
+            self.assertEqual(len(pair.tokyo.events("state.checkpoint-failed")), 1)
+            # The disk wakes: what it took is void, a new file is written, and it is whole.
+            os.close(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
+            pair.tokyo.until_run(lambda run: not run["checkpoint"]["failure"], "is written again")
+            both(trainers, "exchange", count=1)
+            until_saved(pair, 5)
+            restart_all(pair)
+            self.assert_goes_on(trainers)
+
 
 if __name__ == "__main__":
     main()

@@ -46,6 +46,24 @@ TEST_CASE("what is written is read: empty, short and many-block sections") {
   CHECK((status.st_mode & 0777) == 0600);
 }
 
+TEST_CASE("a file that is not wanted any more is given up at the next block, and is gone") {
+  Directory directory;
+  const std::string path = directory / "a";
+  const std::vector<uint8_t> large = Noise(3 * checkpoint::kBlockBytes, 4);
+  int asked = 0;
+  size_t sections = 0;
+  const absl::Status status = WriteFile(
+      path, "header", {large}, [&](size_t) { ++sections; }, [&] { return ++asked < 3; });
+  CHECK(status.code() == absl::StatusCode::kCancelled);
+  CHECK(asked == 3);
+  CHECK(sections == 0);
+  CHECK(File::Open(path).status().code() == absl::StatusCode::kNotFound);
+  // Nor is one whose memory was read whole, but may have changed while it was.
+  asked = 0;
+  CHECK_FALSE(WriteFile(path, "header", {large}, nullptr, [&] { return ++asked < 4; }).ok());
+  CHECK(File::Open(path).status().code() == absl::StatusCode::kNotFound);
+}
+
 TEST_CASE("a file that does not exist is not found") {
   CHECK(absl::IsNotFound(File::Open("/nowhere/at/all").status()));
 }
