@@ -1,6 +1,8 @@
 // One tensor of more than 2 GiB through a whole round: 9 GiB of memory, so only by name.
 //
 //   build/dev/tests/unit/exchange/test_exchange "[long]"
+#include <cmath>
+
 #include "tests/unit/exchange/side.h"
 
 namespace causeway::testing {
@@ -8,7 +10,7 @@ namespace {
 
 constexpr uint64_t kElements = (uint64_t{1} << 29) + (uint64_t{5} << 18) + 77;  // 2 GiB and more
 
-// The same in a whole chunk, which int8 holds exactly; another one in the next.
+// The same in a whole chunk; another one in the next, further off than int8 rounds.
 float InChunk(uint64_t element) { return static_cast<float>((element >> 18) % 113) - 56; }
 
 TEST_CASE("a tensor of more than 2 GiB goes the way of any other", "[.][long]") {
@@ -37,7 +39,9 @@ TEST_CASE("a tensor of more than 2 GiB goes the way of any other", "[.][long]") 
   const absl::Span<const float> value = side.Value(1);
   REQUIRE(value.size() >= kElements);
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < kElements; ++i) wrong += value[i] == InChunk(i) ? 0 : 1;
+  for (uint64_t i = 0; i < kElements; ++i) {
+    wrong += std::abs(value[i] - InChunk(i)) <= 0.008f * std::abs(InChunk(i)) ? 0 : 1;
+  }
   CHECK(wrong == 0);
 }
 
