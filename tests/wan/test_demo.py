@@ -17,7 +17,7 @@ import wan_link
 
 DEMO = os.path.join(programs.ROOT, "deploy", "demo")
 RUN_KEYS = {"name", "final_bits_per_byte", "steps", "wall_s", "wire_bytes_per_cluster", "seed_bytes",
-            "bytes_per_parameter_step", "compute_use", "identical"}
+            "bytes_per_parameter_step", "compute_use", "identical", "costs"}
 STEPS = 20
 TIMEOUT_S = 500
 
