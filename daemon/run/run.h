@@ -173,6 +173,7 @@ class Run final : private exchange::ExchangeListener {
   std::vector<int64_t> CommittedRounds() const;
   bool Committing() const;
   uint64_t HoldValues();
+  void AllowValues(uint64_t hold);
 
   // ---- plans (run_plans.cc)
   void TellLeader();

@@ -293,6 +293,10 @@ uint64_t Run::HoldValues() {
   return value_hold_;
 }
 
+// What waited may report a value that is here now, and that lead to another HoldValues before this one
+// is over: the map must not be in the middle of an erase then.
+void Run::AllowValues(uint64_t hold) { const auto ended = value_holds_.extract(hold); }
+
 void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail) {
   if (!trainer_ || !trainer_->Has(session.id())) return;
   const bool left = gone == trainers::Gone::kLeft;

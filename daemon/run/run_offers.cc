@@ -162,7 +162,7 @@ void Run::MaybeReady() {
     loop->Post([this, alive, rounds, matches, hold, id] {
       if (alive.expired()) return;
       checking_ready_ = false;
-      value_holds_.erase(hold);
+      AllowValues(hold);
       if (trainer_ && trainer_->session == id && !Committing() && CommittedRounds() == rounds) {
         SendReady(*matches, rounds);
       } else {

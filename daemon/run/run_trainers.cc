@@ -351,7 +351,7 @@ void Run::MakeDigest() {
     *digest = endpoint->ValuesDigest(rounds);
     loop->Post([this, alive, digest, hold, id] {
       if (alive.expired()) return;
-      value_holds_.erase(hold);
+      AllowValues(hold);
       if (!trainer_ || trainer_->session != id) return;
       trainer_->digesting = false;
       ForEachRank([&](trainers::Session& session, uint32_t, LocalRank& rank) {
