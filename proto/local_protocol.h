@@ -307,7 +307,9 @@ struct OpState {
   uint32_t fragment;
   uint8_t state;     // State
   uint8_t in_doubt;  // 1: pending, and its bytes have left: the outcome is not known yet
-  uint16_t code;     // Code, where state is kFailed
+  // kFailed: Code. kPending, kStalled: 1 + the fragment whose work of this cluster those wait for that
+  // this operation waits for, a trainer that waits submits it now; 0: none.
+  uint16_t code;
   int64_t round;     // whose value is now in values slot round % 2, when committed or excluded
   uint32_t participants;  // clusters that the round counted
   uint32_t staleness;     // rounds between base and result; 1 without delay

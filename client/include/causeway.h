@@ -229,7 +229,9 @@ typedef struct cw_result {
   uint8_t in_doubt; /* pending, and its bytes have left the gateway */
   uint8_t
       nonfinite; /* gradient averaging: the result holds NaN or Inf; every cluster skips the step */
-  uint8_t zero[5];
+  uint8_t zero;
+  uint32_t wanted; /* pending: 1 + the fragment whose work of this cluster those wait for that this
+                      waits for: submit it, they do not come before. 0: none */
   int64_t round;
   uint32_t participants; /* clusters counted */
   uint32_t staleness;    /* rounds between base and result; 1 without delay */

@@ -106,9 +106,9 @@ class Outer {
 
   // Exchanges all remaining work and leaves. The SHA-256 of the run's values.
   std::array<uint8_t, 32> Finish() {
-    CollectDue(UINT64_MAX);
+    while (!flights_.empty()) CollectDue(UINT64_MAX);
     for (uint32_t fragment = 0; fragment < layout_.fragments; ++fragment) Launch(fragment, true);
-    CollectDue(UINT64_MAX);
+    while (!flights_.empty()) CollectDue(UINT64_MAX);
     const std::array<uint8_t, 32> hash = Patiently([this] { return trainer_.Finish(); });
     trainer_.Leave();
     return hash;
@@ -154,16 +154,59 @@ class Outer {
     }
   }
 
-  // All results are there before the first write.
+  // Other clusters wait for this one's work on a fragment, and this one for theirs on another:
+  // trainers that began anew, or whose work was void, may be out of step. It goes before its turn,
+  // which comes, too; without it none of them would go on.
+  void Bring(uint32_t fragment) {
+    const auto flown = flights_.find(fragment);
+    const bool replace = flown != flights_.end() && flown->second.replace;
+    if (flown != flights_.end()) Collect({fragment});
+    Launch(fragment, replace);
+    const auto found = flights_.find(fragment);
+    if (found == flights_.end()) return;
+    const uint64_t steps = layout_.local_steps;
+    uint64_t turn = stats_.steps + 1;
+    while (turn % steps != fragment * steps / layout_.fragments) ++turn;
+    found->second.due = std::min(found->second.due, turn);
+  }
+
+  void Await(uint32_t fragment) {
+    constexpr int64_t kSliceMs = 1000;
+    const Clock::time_point began = Clock::now();
+    for (;;) {
+      try {
+        Patiently([&] { return flights_.at(fragment).operation.Wait(kSliceMs); });
+        return;
+      } catch (const Timeout&) {
+        if (Spent(began)) throw;
+      } catch (const Stalled&) {
+        if (Spent(began)) throw;
+      }
+      Operation& operation = flights_.at(fragment).operation;
+      if (Patiently([&] { return operation.Ready(); })) return;
+      if (operation.result().wanted > 0) Bring(operation.result().wanted - 1);
+    }
+  }
+
+  bool Spent(Clock::time_point began) const {
+    return layout_.wait_timeout_ms > 0 &&
+           Seconds(began, Clock::now()) * 1000 >= static_cast<double>(layout_.wait_timeout_ms);
+  }
+
   void CollectDue(uint64_t step) {
     std::vector<uint32_t> due;
     for (auto& [fragment, flight] : flights_) {
       if (flight.due <= step) due.push_back(fragment);
     }
+    Collect(due);
+  }
+
+  // All results are there before the first write.
+  void Collect(const std::vector<uint32_t>& due) {
     std::vector<uint32_t> rebased;
     for (const uint32_t fragment : due) {
       try {
-        Patiently([&] { return flights_.at(fragment).operation.Wait(); });
+        if (flights_.count(fragment) > 0) Await(fragment);
       } catch (const Rebase&) {
         rebased.push_back(fragment);
         flights_.erase(fragment);

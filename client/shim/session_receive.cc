@@ -221,6 +221,9 @@ void Session::UpdateOperation(Operation& operation, const local::OpState& messag
   Progress& progress = progress_[operation.fragment];
   cw_result& result = operation.result;
   result.in_doubt = message.in_doubt;
+  const bool waits = message.state == static_cast<uint8_t>(local::State::kPending) ||
+                     message.state == static_cast<uint8_t>(local::State::kStalled);
+  result.wanted = waits && message.code <= progress_.size() ? message.code : 0;
   std::memcpy(result.awaited, message.awaited, sizeof(result.awaited));
   result.participants = message.participants;
   result.staleness = message.staleness;

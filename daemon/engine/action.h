@@ -139,6 +139,8 @@ struct OpChanged {
   RoundNumber round = 0;
   ClusterSet awaited;  // clusters that are waited for, while pending or stalled
   std::string reason;
+  // Meanwhile those wait for this cluster's work on another fragment, so it must not wait for them.
+  std::optional<FragmentId> wanted;
 };
 
 // A membership is in force from now on (INSTALLED, and this gateway takes part in it).

@@ -180,7 +180,7 @@ void Ledger::Finish(Standing& standing, OpState state, RoundNumber round, std::s
   operation.state = state;
   operation.awaited = {};
   operation.reason = std::move(reason);
-  context_.Act(OpChanged{standing.id, operation.op, state, round, {}, operation.reason});
+  context_.Act(OpChanged{standing.id, operation.op, state, round, {}, operation.reason, {}});
 }
 
 void Ledger::ResolveOperation(Standing& standing) {
@@ -235,17 +235,21 @@ void Ledger::ChangeTrainer(bool offers) {
   }
 }
 
-void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason) {
+void Ledger::SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason,
+                        std::optional<FragmentId> wanted) {
   Standing& standing = standings_[id];
   if (!standing.op || !standing.op->Waits()) return;
   Operation& operation = *standing.op;
-  if (operation.state == state && operation.awaited == awaited && operation.reason == reason)
+  if (operation.state == state && operation.awaited == awaited && operation.reason == reason &&
+      operation.wanted == wanted) {
     return;
+  }
   operation.state = state;
   operation.awaited = awaited;
   operation.reason = std::string(reason);
-  context_.Act(
-      OpChanged{id, operation.op, state, operation.base.round + 1, awaited, operation.reason});
+  operation.wanted = wanted;
+  context_.Act(OpChanged{id, operation.op, state, operation.base.round + 1, awaited,
+                         operation.reason, wanted});
 }
 
 std::optional<OpChanged> Ledger::Find(FragmentId id, OpId op) const {
@@ -257,11 +261,12 @@ std::optional<OpChanged> Ledger::Find(FragmentId id, OpId op) const {
                      standing.op->state,
                      standing.op->base.round + 1,
                      standing.op->awaited,
-                     standing.op->reason};
+                     standing.op->reason,
+                     standing.op->wanted};
   }
   for (const CommitRecord& record : standing.records) {
     if (Counted(record, op)) {
-      return OpChanged{id, op, OpState::kCommitted, record.state.round, {}, "counted"};
+      return OpChanged{id, op, OpState::kCommitted, record.state.round, {}, "counted", {}};
     }
   }
   return std::nullopt;

@@ -28,6 +28,7 @@ struct Operation {
   OpState state = OpState::kPending;
   ClusterSet awaited;
   std::string reason;
+  std::optional<FragmentId> wanted;
   bool Waits() const { return state == OpState::kPending || state == OpState::kStalled; }
 };
 
@@ -79,7 +80,8 @@ class Ledger {
   // parameters, which last until its first submission of each fragment.
   void ChangeTrainer(bool offers);
   // Reports a change of what a waiting operation waits for; quiet when nothing changed.
-  void SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason);
+  void SetWaiting(FragmentId id, OpState state, ClusterSet awaited, std::string_view reason,
+                  std::optional<FragmentId> wanted);
   std::optional<OpChanged> Find(FragmentId id, OpId op) const;
 
   const CommitRecord* RecordOf(FragmentId id, RoundNumber round) const;

@@ -112,6 +112,7 @@ class Rounds {
   void NoteArrivals(Open& open);
   bool TrainerStands(FragmentId id) const;
   bool OperationWaits(FragmentId id) const;
+  std::optional<FragmentId> Wanted(FragmentId id) const;
   bool TrainerLags(FragmentId id) const;
   void Contribute(FragmentId id);
   void WithdrawIfOrphaned(FragmentId id);

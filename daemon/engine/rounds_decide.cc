@@ -201,6 +201,31 @@ void Rounds::OnJump(FragmentId id) {
   Advance(id);
 }
 
+// Trainers that launch fragments in different orders can wait for each other: this cluster's for
+// the round of `id`, and those that it awaits, directly or through others, for this cluster's work
+// on another fragment. That fragment, where it is a lower one: each such circle has one of these,
+// and were more of its members to give way, they would be out of step the other way round.
+std::optional<FragmentId> Rounds::Wanted(FragmentId id) const {
+  ClusterSet blocked = open_[id].contributors - open_[id].announced;
+  for (bool more = true; more;) {
+    more = false;
+    for (FragmentId other = 0; other < open_.size(); ++other) {
+      const Open& open = open_[other];
+      const StateId& committed = ledger_[other].committed;
+      const bool current = HoldsBase(other) && Current(open, context_.record().epoch,
+                                                       committed.lineage, committed.round + 1);
+      if (other == id || !current || (open.announced & blocked).Empty()) continue;
+      ClusterSet absent = open.contributors - open.announced;
+      const bool missed = absent.Contains(context_.self()) && !OperationWaits(other);
+      if (missed && other < id) return other;
+      absent.Erase(context_.self());
+      more = more || !blocked.ContainsAll(absent);
+      blocked = blocked | absent;
+    }
+  }
+  return std::nullopt;
+}
+
 // Tells the waiting operation, and through it the operator, who is waited for.
 void Rounds::DescribeWaiting(FragmentId id) {
   const Standing& standing = ledger_[id];
@@ -208,6 +233,7 @@ void Rounds::DescribeWaiting(FragmentId id) {
   const Open& open = open_[id];
   const ClusterSet alive = context_.peers.AliveSet(context_.now);
   ClusterSet awaited;
+  std::optional<FragmentId> wanted;
   const char* reason = "";
   if (open.sent) {
     const CommitRecord& record = open.sent->record;
@@ -223,6 +249,7 @@ void Rounds::DescribeWaiting(FragmentId id) {
   } else if (context_.Active() && !context_.record().stopped && HoldsBase(id)) {
     awaited = open.contributors - open.announced;
     reason = "awaits contributions";
+    wanted = Wanted(id);
     if (awaited.Empty()) {
       awaited = open.contributors;
       awaited.Erase(context_.self());
@@ -240,7 +267,7 @@ void Rounds::DescribeWaiting(FragmentId id) {
   }
   const bool stalled =
       !context_.Active() || context_.record().stopped || !(awaited - alive).Empty();
-  ledger_.SetWaiting(id, stalled ? OpState::kStalled : OpState::kPending, awaited, reason);
+  ledger_.SetWaiting(id, stalled ? OpState::kStalled : OpState::kPending, awaited, reason, wanted);
 }
 
 void Rounds::FillStatus(std::vector<FragmentStatus>* statuses) const {

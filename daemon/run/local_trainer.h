@@ -40,6 +40,7 @@ struct LocalOp {
   bool reported = false;                 // the trainer knows the end
   // The end, as the engine said it; told once the value is readable.
   std::optional<engine::OpChanged> decided;
+  std::optional<uint32_t> wanted;  // while it waits: the fragment whose work others wait for
   local::State end = local::State::kPending;
   uint32_t participants = 0;
   bool nonfinite = false;

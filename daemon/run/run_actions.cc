@@ -143,6 +143,7 @@ void Run::Do(const engine::OpChanged& action) {
   auto it = trainer_->ops.find(action.fragment);
   if (it == trainer_->ops.end() || it->second.id() != action.op || it->second.reported) return;
   LocalOp& op = it->second;
+  op.wanted = action.wanted;
   switch (action.state) {
     case engine::OpState::kPending:
       Report(op, local::State::kPending, &action);

@@ -247,6 +247,7 @@ trainers::OpReport Run::ReportOf(const LocalOp& op, local::State state,
   out.exchange_us = op.exchange_us;
   out.nonfinite = op.nonfinite;
   if (change != nullptr) out.awaited = Awaited(change->awaited);
+  out.wanted = op.wanted;
   return out;
 }
 

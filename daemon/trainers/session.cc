@@ -114,7 +114,10 @@ void Session::SendOpState(uint64_t answers, const OpReport& report) {
   message.fragment = report.fragment;
   message.state = static_cast<uint8_t>(report.state);
   message.in_doubt = report.in_doubt ? 1 : 0;
+  const bool waits =
+      report.state == local::State::kPending || report.state == local::State::kStalled;
   message.code = static_cast<uint16_t>(report.code);
+  if (waits && report.wanted) message.code = static_cast<uint16_t>(*report.wanted + 1);
   message.round = report.round;
   message.participants = report.participants;
   message.staleness = report.staleness;

@@ -68,6 +68,7 @@ struct OpReport {
   uint64_t exchange_us = 0;
   bool nonfinite = false;
   std::string awaited;  // clusters, comma separated
+  std::optional<uint32_t> wanted;
 };
 
 // What a trainer has said so far; later messages are refused before earlier ones.

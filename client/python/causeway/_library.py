@@ -82,7 +82,7 @@ class CSubmission(ctypes.Structure):
 
 class CResult(ctypes.Structure):
     _fields_ = [("struct_bytes", u32), ("fragment", u32), ("state", u8), ("in_doubt", u8),
-                ("nonfinite", u8), ("zero", u8 * 5), ("round", i64), ("participants", u32),
+                ("nonfinite", u8), ("zero", u8), ("wanted", u32), ("round", i64), ("participants", u32),
                 ("staleness", u32), ("raw_bytes", u64), ("wire_bytes", u64), ("exchange_us", u64),
                 ("awaited", ctypes.c_char * 256)]
 

@@ -15,6 +15,7 @@ from . import errors
 log = logging.getLogger("causeway")
 
 _SLICE_MS = 1000  # one wait inside the library
+_PASSING = (errors.NUMBERS[errors.Timeout], errors.NUMBERS[errors.Stalled])
 _REFUSED_S = 0.05  # between tries where a gateway answers at once that it is not ready
 
 
@@ -37,6 +38,14 @@ class Result:
 
     def __repr__(self):
         return f"Result({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+class Wanted(Exception):
+    """While an operation is waited for, those that it waits for wait for this cluster's work on ``fragment``."""
+
+    def __init__(self, fragment):
+        super().__init__(f"others wait for fragment {fragment}")
+        self.fragment = fragment
 
 
 class Handle:
@@ -186,13 +195,20 @@ class Handle:
         result = Result(raw)
         return None if result.state in ("pending", "stalled") else result
 
-    def wait(self, op, what="the exchange", timeout_s="run"):
+    def wait(self, op, what="the exchange", timeout_s="run", attentive=False):
+        """``attentive``: raises Wanted once others have waited a while for other work, which comes first then."""
         raw = c.CResult(struct_bytes=ctypes.sizeof(c.CResult))
+
+        def attempt(slice_ms):
+            code = self._library.cw_wait(self._handle, op, slice_ms, ctypes.byref(raw))
+            if attentive and code in _PASSING and raw.wanted > 0:
+                raise Wanted(raw.wanted - 1)
+            return code
+
         limit = self.wait_timeout_s if timeout_s == "run" else timeout_s
         began = time.monotonic()
         try:
-            self._wait(lambda ms: self._library.cw_wait(self._handle, op, ms, ctypes.byref(raw)), limit,
-                       what, op)
+            self._wait(attempt, limit, what, op)
         finally:
             self.stalled_s += time.monotonic() - began
         return Result(raw)

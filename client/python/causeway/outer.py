@@ -23,7 +23,7 @@ from . import pace
 from . import presets
 from . import schedule
 from . import tensors as tensors_
-from .handle import Handle
+from .handle import Handle, Wanted
 
 log = logging.getLogger("causeway")
 
@@ -183,11 +183,14 @@ class Outer(late.LateRounds):
         if self.delay == 0:
             self._collect([flight for flight in self._flights if flight.due <= self._steps])
 
-    def _launch(self, fragments, delay):
+    def _launch(self, fragments, delay, early=False):
         """Submits; the leader alone does anything. What goes wrong is said when the result is due, to all
-        ranks at once: none of them waits for another here."""
+        ranks at once: none of them waits for another here. ``early``: before its turn, which comes, too."""
         for fragment in fragments:
-            flight = schedule.Flight(fragment, self._steps, self._steps + delay)
+            due = self._steps + delay
+            if early:
+                due = min(due, schedule.next_launch(self._steps, fragment, self.fragments, self.H))
+            flight = schedule.Flight(fragment, self._steps, due)
             self._flights.append(flight)
             if self._group.leader:
                 try:
@@ -220,11 +223,18 @@ class Outer(late.LateRounds):
             if self._late:  # the parameters are others now
                 raise errors.Rebase(f"fragment {flight.fragment}: not submitted: {flight.problem}")
             flight.op, flight.problem = self._submit(flight.fragment, flight.step), None
-        result = self._handle.wait(flight.op, f"fragment {flight.fragment}")
+        result = self._handle.wait(flight.op, f"fragment {flight.fragment}", attentive=not self._late)
         self._pace.add_exchange(result.exchange_s, self.fragments)
         return {"state": result.state, "round": result.round, "exchange_s": result.exchange_s,
                 "staleness": result.staleness, "participants": result.participants,
                 "raw_bytes": result.raw_bytes, "wire_bytes": result.wire_bytes}
+
+    def _bring(self, fragment, replace):
+        """Other clusters wait for this one's work on a fragment, and this one for theirs on another: trainers
+        that began anew, or whose work was void, may be out of step. Without it none of them would go on."""
+        log.info("run %s: others wait for fragment %d: it is submitted before its turn", self.run, fragment)
+        self._collect([flight for flight in self._flights if flight.fragment == fragment], replace)
+        self._launch([fragment], self.delay, early=True)
 
     def _collect(self, flights, replace=False):
         if not flights:
@@ -237,7 +247,10 @@ class Outer(late.LateRounds):
             for flight in flights:
                 try:
                     results[flight.fragment] = self._await(flight)
+                except Wanted as wanted:
+                    return {"wanted": wanted.fragment}
                 except errors.Rebase as problem:
+                    flight.problem = problem
                     log.warning("%s", problem)
                     rebased[flight.fragment] = self._read_newest(flight.fragment)
             for flight in flights:
@@ -259,6 +272,10 @@ class Outer(late.LateRounds):
             if not problem.retryable:  # nothing of these flights counts; others may be collected yet
                 self._flights = [flight for flight in self._flights if flight not in flights]
             raise
+        if "wanted" in answer:
+            self._spread([])  # nothing was written yet
+            self._bring(answer["wanted"], replace)
+            return self._collect([flight for flight in flights if flight in self._flights], replace)
         results, rebased = answer["results"], answer["rebased"]
         self._spread([f for f in fragments if f in rebased or (f in results and not self._group.alone)])
         self._flights = [flight for flight in self._flights if flight not in flights]
@@ -331,9 +348,11 @@ class Outer(late.LateRounds):
             if self._late:
                 self._turn(range(self.fragments))
             else:
-                self._collect(list(self._flights))
+                while self._flights:
+                    self._collect(list(self._flights))
                 self._launch(range(self.fragments), 0)
-            self._collect(list(self._flights), replace=True)
+            while self._flights:
+                self._collect(list(self._flights), replace=True)
 
             def end():
                 values_hash = self._handle.finish()

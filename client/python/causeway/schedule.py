@@ -14,6 +14,11 @@ def launches(step, fragments, local_steps):
     return [f for f in range(fragments) if step % local_steps == f * local_steps // fragments]
 
 
+def next_launch(step, fragment, fragments, local_steps):
+    """The first step after ``step`` after which the fragment is submitted."""
+    return step + 1 + (fragment * local_steps // fragments - step - 1) % local_steps
+
+
 def first_delay(delay, local_steps, world):
     """In steps. Ranks that each measure for themselves would not choose the same: they take what the gateways
     plan with."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A trainer that is killed in the middle of a round: the other cluster goes on, a new one takes the values."""
+import time
 import unittest
 
 from gateways import Pair, until
@@ -89,6 +90,29 @@ class TrainerDeath(unittest.TestCase):
             self.end_equal([paris, tokyo])
             ends = both([paris, tokyo], "finish")
             self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+    def test_out_of_step_none_waits_for_another_for_ever(self):
+        """Fragment 0 is launched after steps 4, 8, ..., 1 after 2, 6, ..., each due a step later: a trainer that begins
+        anew in between brings them in another order than the other one. Each then waits for what the other
+        brings only after what it waits for itself."""
+        algorithm = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 4, fragments: 2, delay: 1}"
+        for steps in (3, 1):
+            with self.subTest(steps=steps), Pair(algorithm=algorithm) as pair:
+                paris, tokyo = join_both(pair)
+                both([paris, tokyo], "steps", count=4 + steps)
+                tokyo.kill()
+                pair.tokyo.until_event("trainer.gone", "died")
+                paris.steps(4)  # both fragments
+                tokyo = self.rejoin(pair, "tokyo", seed=79)
+                tokyo.tell("steps", count=400)
+                look = paris.steps(40)
+                self.assertEqual(look["participants"], 2)
+                tokyo.answered()
+                brought = [line for trainer in (paris, tokyo) for line in trainer.lines if "before its turn" in line]
+                self.assertLessEqual(len(brought), 1)  # they are in step from there on
+                paris.finish()
+                tokyo.answer()
+                tokyo.finish()
 
 
 if __name__ == "__main__":

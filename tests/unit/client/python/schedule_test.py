@@ -25,6 +25,15 @@ class Launches(unittest.TestCase):
         launched = [f for step in range(1, 4) for f in schedule.launches(step, 5, 3)]
         self.assertEqual(sorted(launched), [0, 1, 2, 3, 4])
 
+    def test_the_next_launch_is_the_first_after_now(self):
+        for local_steps, fragments in ((5, 2), (4, 2), (8, 4), (3, 5), (1, 1)):
+            for fragment in range(fragments):
+                for step in range(12):
+                    next_step = schedule.next_launch(step, fragment, fragments, local_steps)
+                    between = range(step + 1, next_step + 1)
+                    launched = [s for s in between if fragment in schedule.launches(s, fragments, local_steps)]
+                    self.assertEqual(launched, [next_step])
+
 
 class Delay(unittest.TestCase):
     def test_the_least_that_hides_the_exchange(self):
