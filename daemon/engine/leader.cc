@@ -200,7 +200,20 @@ bool Leader::Level(const Report& report) const {
   return true;
 }
 
+// False after a rollback to a value that only others hold: until it is fetched this gateway is as far
+// behind as a joiner may be, and each new epoch would begin the fetch again.
+bool Leader::HoldsBase() const {
+  const Record& record = context_.record();
+  for (FragmentId id = 0; id < ledger_.size(); ++id) {
+    const Standing& mine = ledger_[id];
+    if (!mine.holds || mine.committed.lineage != record.lineage) return false;
+    if (mine.committed.round < record.base[id].round) return false;
+  }
+  return true;
+}
+
 void Leader::Admit() {
+  if (!HoldsBase()) return;
   const Record& record = context_.record();
   arrivals_.resize(static_cast<size_t>(context_.config.clusters));
   const ClusterSet apart = context_.OutOfTouch();

@@ -45,6 +45,7 @@ class Leader {
   bool Follows(const Report& report, RoundNumber* lag, RoundNumber* sum) const;
   bool DrainFor(Arrival* arrival, const Report& report);
   bool Level(const Report& report) const;
+  bool HoldsBase() const;
 
   Context& context_;
   Candidate& candidate_;

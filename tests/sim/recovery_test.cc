@@ -30,6 +30,31 @@ TEST_CASE("all gateways restart: the run goes on from the newest checkpoint", "[
   }
 }
 
+TEST_CASE("a leader that fetches what the others go on from admits nobody meanwhile",
+          "[recovery]") {
+  int tried = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    WorldOptions options = Script(3);
+    options.seed = seed;
+    options.rollback = engine::RollbackPolicy::kAllHere;
+    World world(options);
+    REQUIRE(Progresses(world, 0, 30));
+    for (int id = 0; id < 3; ++id) world.CrashNode(id, false);
+    const auto saved = [&](int id) { return world.node(id).disk().checkpoints.at(0).state.round; };
+    if (saved(0) != saved(1) || saved(2) <= saved(0)) continue;
+    ++tried;
+    const uint64_t before = world.node(2).disk().durable.accepted->epoch.counter;
+    world.state_delay = 3 * kPeerTimeout;
+    for (int id = 0; id < 3; ++id) world.RestartNode(id);
+    world.Pass(20 * kPeerTimeout);
+    REQUIRE(Progresses(world, 0, 5));
+    for (int id = 0; id < 3; ++id) REQUIRE(world.StatusOf(id).record->members.Contains(1));
+    REQUIRE(world.StatusOf(0).record->epoch.counter < before + 10);
+  }
+  REQUIRE(tried > 0);
+}
+
 TEST_CASE("with a voter missing nothing is undone until the operator says so", "[recovery]") {
   WorldOptions options = Script(3);
   options.rollback = engine::RollbackPolicy::kAllHere;

@@ -250,7 +250,7 @@ void World::SendData(int from, int to, const DataPacket& packet) {
 
 void World::SendState(int from, int to, const StatePacket& packet) {
   if (network_.Loses(from, to)) return;
-  Schedule(network_.Delay(), to, StateArrives{from, packet});
+  Schedule(network_.Delay() + (packet.request ? 0 : state_delay), to, StateArrives{from, packet});
 }
 
 void World::AfterFsync(int id, engine::Incarnation incarnation, const engine::Persist& persist) {

@@ -77,6 +77,7 @@ class World : public Surroundings {
   void Tell(int node, const engine::Event& event);
   bool approves = true;  // scripts: rollbacks, when asked
   int slow_node = -1;    // scripts: whose trainer needs long for its steps
+  Time state_delay = 0;  // scripts: what a state needs beyond the way of a message
   // Scripts: messages for which this is true are lost.
   std::function<bool(int from, int to, const engine::Message& message)> loses;
   Gateway& node(int id) { return *nodes_[static_cast<size_t>(id)]; }
