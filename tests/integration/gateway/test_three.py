@@ -70,6 +70,22 @@ class Three(unittest.TestCase):
             self.assertEqual(looks[0]["participants"], 3)
             self.equal(both([*trainers[:2], again], "finish"), "values")
 
+    def test_a_gateway_returns_to_a_trainer_that_is_out_of_step(self):
+        """Its launches meanwhile were void, so it brings the fragments in another order than the others do."""
+        algorithm = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 5, fragments: 2, delay: 1}"
+        with Group(CLUSTERS, algorithm=algorithm) as group:
+            trainers = join_all(group)
+            for trainer in trainers:
+                trainer.tell("steps", count=10**7)
+            for _ in range(3):
+                group.tokyo.kill()
+                group.paris.until_run(lambda run: run["members"] == ["lima", "paris"], "the others go on")
+                group.tokyo.start()
+                group.paris.until_run(lambda run: run["members"] == list(CLUSTERS), "tokyo is a member again")
+                for _ in range(3):
+                    before = group.tokyo.run()["rounds_committed"]
+                    group.tokyo.until_run(lambda run: run["rounds_committed"] > before + 10, "rounds go on", 10)
+
 
 if __name__ == "__main__":
     main()
