@@ -200,8 +200,8 @@ bool Leader::Level(const Report& report) const {
   return true;
 }
 
-// False after a rollback to a value that only others hold: until it is fetched this gateway is as far
-// behind as a joiner may be, and each new epoch would begin the fetch again.
+// False after a rollback to a value that only others hold: until it is fetched this gateway is as
+// far behind as a joiner may be, and each new epoch would begin the fetch again.
 bool Leader::HoldsBase() const {
   const Record& record = context_.record();
   for (FragmentId id = 0; id < ledger_.size(); ++id) {
