@@ -15,7 +15,6 @@ enum class ChunkKind : uint8_t {
   kContribution = 1,  // a cluster's encoded input
   kResult = 2,        // an owner's re-encoded sum (three and more clusters)
   kState = 3,         // outer state for a joiner
-  kStep = 4,          // what a round made of a chunk of it
 };
 
 struct EpochName {

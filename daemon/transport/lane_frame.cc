@@ -95,7 +95,7 @@ absl::Status ParseKind(OnceReader& once, ChunkKind& kind) {
   uint32_t value = 0;
   if (absl::Status read = once.Number32(value); !read.ok()) return read;
   if (value < static_cast<uint32_t>(ChunkKind::kContribution) ||
-      value > static_cast<uint32_t>(ChunkKind::kStep)) {
+      value > static_cast<uint32_t>(ChunkKind::kState)) {
     return BadFrame(absl::StrCat("chunk kind ", value));
   }
   kind = static_cast<ChunkKind>(value);
