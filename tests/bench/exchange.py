@@ -8,7 +8,6 @@ one after the other on one link; peers in the same run: Gloo's ring all-reduce o
 and plain TCP connections that move the bytes of the codec before them both ways.
 """
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -16,6 +15,7 @@ import sys
 import tempfile
 
 import programs
+import transport_pair
 import wan_gateways
 import wan_link
 from worker import Worker
@@ -204,8 +204,5 @@ def main(arguments):
     except (programs.Failure, wan_link.LinkError) as error:
         print(f"exchange: {error}", file=sys.stderr)
         return 77 if os.geteuid() != 0 else 1
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"rows": rows}, file, indent=1)
-            file.write("\n")
+    transport_pair.save(options.json, rows)
     return 0 if all(r["identical"] for r in rows) else 1

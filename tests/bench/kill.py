@@ -14,6 +14,7 @@ import wan_link
 from transport_pair import Pair
 
 CHUNK_BYTES = 256 << 10
+PATIENCE_S = 120
 
 
 def lane_ports(link):
@@ -28,21 +29,28 @@ def kill(link, port):
     link.run("paris", ["ss", "-K", "dst", link.address("tokyo"), "sport", "=", f":{port}"])
 
 
+def until(condition, pause_s, what):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise programs.Failure(f"{what} within {PATIENCE_S} s")
+        time.sleep(pause_s)
+
+
 def transfer(link, pair, chunks, killing):
     """Seconds; chunks and bytes sent again."""
     sent, arrived = pair.sender.ask("mark"), pair.receiver.ask("mark")["bytes"]
     pair.sender.tell(f"send {chunks}")
     if killing:
         port = lane_ports(link)[0]
-        while pair.receiver.ask("mark")["bytes"] - arrived < chunks * CHUNK_BYTES / 2:
-            time.sleep(0.002)
+        half = arrived + chunks * CHUNK_BYTES / 2
+        until(lambda: pair.receiver.ask("mark")["bytes"] >= half, 0.002, "half of the transfer did not arrive")
         kill(link, port)
     seconds = pair.sender.answer()["seconds"]
     after = pair.sender.ask("mark")
     if after["lanes_broken"] - sent["lanes_broken"] != int(killing):
         raise programs.Failure("not as many lanes broke as were killed")
-    while pair.sender.ask("mark")["lanes_up"] != sent["lanes_up"]:  # it is dialled again
-        time.sleep(0.05)
+    until(lambda: pair.sender.ask("mark")["lanes_up"] == sent["lanes_up"], 0.05, "the lane was not dialled again")
     return seconds, after["chunks_resent"] - sent["chunks_resent"], after["bytes_resent"] - sent["bytes_resent"]
 
 

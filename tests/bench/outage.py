@@ -5,7 +5,6 @@ epoch; late_s is what it took beyond a usual one. killed: three clusters, at hal
 commit the round by themselves. detection_s is peer_timeout; retry_factor is (round - detection) / usual.
 """
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -13,6 +12,7 @@ import tempfile
 import time
 
 import programs
+import transport_pair
 import wan_gateways
 import wan_link
 from worker import Worker
@@ -165,8 +165,5 @@ def main(arguments):
     except (programs.Failure, wan_link.LinkError) as error:
         print(f"outage: {error}", file=sys.stderr)
         return 77 if os.geteuid() != 0 else 1
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"rows": rows}, file, indent=1)
-            file.write("\n")
+    transport_pair.save(options.json, rows)
     return 0

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 import programs
+import transport_pair
 import wan_gateways
 
 ROOT = programs.ROOT
@@ -284,8 +285,5 @@ def main(arguments):
     except (programs.Failure, subprocess.CalledProcessError) as failure:
         print(f"train: {failure}", file=sys.stderr)
         return 1
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"rows": rows}, file, indent=1)
-            file.write("\n")
+    transport_pair.save(options.json, rows)
     return 0
