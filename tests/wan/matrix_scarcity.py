@@ -1,4 +1,5 @@
 """The fault matrix: disks that are full, memory that is refused."""
+import errno
 import os
 import resource
 import subprocess
@@ -21,8 +22,8 @@ class Scarcity(Matrix):
             try:
                 while True:
                     file.write(bytes(1 << 16))
-            except OSError:
-                pass  # it is full
+            except OSError as full:
+                self.assertEqual(full.errno, errno.ENOSPC)
         self.exchange(3)
         run = group.tokyo.until_run(lambda run: run["checkpoint"]["failure"], "it says that checkpoints fail")
         self.assertIn("No space left", run["checkpoint"]["failure"])
