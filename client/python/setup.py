@@ -1,6 +1,9 @@
-"""Everything is in pyproject.toml; this adds the shared library when CAUSEWAY_LIBRARY names one.
+"""The package, and the shared library in it when CAUSEWAY_LIBRARY names one.
 
     CAUSEWAY_LIBRARY=build/dev/client/libcauseway.so pip install ./client/python
+
+No pyproject.toml: with one, pip builds apart from the system's setuptools and fetches another, which fails
+on a machine that reaches no index.
 """
 
 import os
@@ -19,4 +22,12 @@ class BuildWithLibrary(build_py):
             shutil.copyfile(os.path.realpath(library), target)
 
 
-setup(cmdclass={"build_py": BuildWithLibrary})
+setup(
+    name="causeway",
+    version="0.1.0",
+    description="Train one model across clusters that a slow network joins",
+    python_requires=">=3.9",
+    packages=["causeway"],
+    package_data={"causeway": ["libcauseway.so*"]},
+    cmdclass={"build_py": BuildWithLibrary},
+)

@@ -25,7 +25,7 @@ class Package(unittest.TestCase):
             shutil.copytree(os.environ["CAUSEWAY_PACKAGE"], source,
                             ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
             installed = subprocess.run(
-                [sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--no-deps",
+                [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps",
                  "--target", target, source], capture_output=True, text=True, timeout=170)
             self.assertEqual(installed.returncode, 0, installed.stderr)
             found = self.run_python("import causeway; from causeway import _library; "
