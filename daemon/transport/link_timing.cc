@@ -38,9 +38,15 @@ void RttMeter::Echo(absl::Time now, uint64_t sequence, absl::Duration delay) {
 }
 
 void RttMeter::Sample(absl::Duration rtt) {
-  const bool first = smoothed_ == absl::ZeroDuration();
-  smoothed_ = first ? rtt : smoothed_ + (rtt - smoothed_) / 8;
-  lowest_ = first ? rtt : std::min(lowest_, rtt);
+  smoothed_ = samples_count_ == 0 ? rtt : smoothed_ + (rtt - smoothed_) / 8;
+  samples_[samples_count_ % kLowestOf] = rtt;
+  samples_count_ = samples_count_ + 1 < 2 * kLowestOf ? samples_count_ + 1 : kLowestOf;
+}
+
+absl::Duration RttMeter::lowest() const {
+  if (samples_count_ == 0) return absl::ZeroDuration();
+  return *std::min_element(samples_.begin(),
+                           samples_.begin() + std::min(samples_count_, kLowestOf));
 }
 
 absl::Duration Backoff::Next(std::mt19937_64& random) {

@@ -26,7 +26,8 @@ struct LinkTimes {
   absl::Duration tick;           // how often timers are looked at
 };
 
-// Round-trip time by heartbeat echoes.
+// Round-trip time by heartbeat echoes. The lowest is of the last kLowestOf samples, so that a path
+// which became longer is seen as longer, not as one on which bytes wait.
 class RttMeter {
  public:
   // The sequence to put into a heartbeat sent now.
@@ -38,14 +39,17 @@ class RttMeter {
   void Sample(absl::Duration rtt);
 
   absl::Duration smoothed() const { return smoothed_; }  // zero: none yet
-  absl::Duration lowest() const { return lowest_; }
+  absl::Duration lowest() const;                         // zero: none yet
+
+  static constexpr int kLowestOf = 8;
 
  private:
   std::array<absl::Time, 16> sent_;
   uint64_t newest_ = 0;
   uint64_t echoed_ = 0;
   absl::Duration smoothed_;
-  absl::Duration lowest_;
+  std::array<absl::Duration, kLowestOf> samples_;  // in turn
+  int samples_count_ = 0;
 };
 
 // Doubling delays from 200 ms to 10 s, each up to a quarter shorter at random, the first of them

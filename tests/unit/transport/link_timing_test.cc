@@ -32,6 +32,19 @@ TEST_CASE("round-trip time is what passed less what the peer held") {
   CHECK(meter.lowest() == absl::Milliseconds(80));
 }
 
+TEST_CASE("a path that became longer is seen as longer after a few samples") {
+  RttMeter meter;
+  meter.Sample(absl::Milliseconds(1));
+  for (int i = 1; i < RttMeter::kLowestOf; ++i) {
+    meter.Sample(absl::Milliseconds(100 + i));
+    CHECK(meter.lowest() == absl::Milliseconds(1));
+  }
+  for (int i = 0; i < 5 * RttMeter::kLowestOf; ++i) {
+    meter.Sample(absl::Milliseconds(100));
+    CHECK(meter.lowest() >= absl::Milliseconds(100));
+  }
+}
+
 TEST_CASE("invented, repeated and impossible echoes are ignored") {
   RttMeter meter;
   meter.Echo(At(10), 1, absl::ZeroDuration());
