@@ -17,6 +17,18 @@ log = logging.getLogger("causeway")
 _SLICE_MS = 1000  # one wait inside the library
 _PASSING = (errors.NUMBERS[errors.Timeout], errors.NUMBERS[errors.Stalled])
 _REFUSED_S = 0.05  # between tries where a gateway answers at once that it is not ready
+_WEIGHT_MAX = (1 << 64) - 1
+
+
+def whole_weight(weight):
+    """A weight as an int. ctypes would cut off what does not fit: -1 would outweigh all other clusters."""
+    try:
+        whole = int(weight)
+    except (TypeError, ValueError, OverflowError):  # int() of no number, NaN, infinity
+        whole = -1
+    if not 0 <= whole <= _WEIGHT_MAX or whole != weight:
+        raise errors.InvalidCall(f"weight must be a whole number of samples or tokens, 0 or more, not {weight!r}")
+    return whole
 
 
 class Result:
@@ -174,7 +186,7 @@ class Handle:
     def submit(self, fragment, slices, weight, origin=c.ORIGIN_BASE, asynchronous=False):
         """Returns the operation's id. Waits for a gateway that is away, never for other clusters."""
         submission = c.CSubmission(struct_bytes=ctypes.sizeof(c.CSubmission), fragment=fragment,
-                                   base_round=c.BASE_CURRENT, weight=weight, origin=origin,
+                                   base_round=c.BASE_CURRENT, weight=whole_weight(weight), origin=origin,
                                    asynchronous=1 if asynchronous else 0)
         op = c.u64()
 

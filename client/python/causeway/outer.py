@@ -23,7 +23,7 @@ from . import pace
 from . import presets
 from . import schedule
 from . import tensors as tensors_
-from .handle import Handle, Wanted
+from .handle import Handle, Wanted, whole_weight
 
 log = logging.getLogger("causeway")
 
@@ -57,7 +57,7 @@ class Outer(late.LateRounds):
         if H is not None and H < 1:
             raise errors.InvalidCall("H must be at least 1")
         self.run = run
-        self.weight = weight
+        self.weight = whole_weight(weight)
         self._group = local_group.of(process_group)
         entries = tensors_.model_entries(model, optimizer, masters)
         if not buffers:
@@ -205,7 +205,7 @@ class Outer(late.LateRounds):
             slices, hosts = self._set.read_slices(self._set.fragments[fragment])
         else:
             slices, hosts = self._set.flat_slices(fragment, snapshot)
-        weight = int(self.weight * (step - self._work_since[fragment]))
+        weight = whole_weight(self.weight) * (step - self._work_since[fragment])
         op = self._handle.submit(fragment, slices, weight, origin, asynchronous)
         del hosts
         return op

@@ -7,7 +7,7 @@ from . import _library as c
 from . import errors
 from . import local_group
 from . import tensors as tensors_
-from .handle import Handle
+from .handle import Handle, whole_weight
 from .hook import Backward
 
 log = logging.getLogger("causeway")
@@ -85,7 +85,7 @@ class Run:
     def __init__(self, run, socket=None, rank=0, world=1, process_group=None, connect_timeout=5.0,
                  progress_interval=5.0, model=None, weight=1, optimizer=None):
         self.run = run
-        self.weight = weight  # of ddp_hook's steps
+        self.weight = whole_weight(weight)  # of ddp_hook's steps
         self._optimizer = optimizer  # only looked at when the run is joined
         self.last = None  # Averaged of the newest step
         self.backward = None
@@ -149,6 +149,7 @@ class Run:
             raise errors.InvalidCall("no tensors to average")
         if self._pending is not None:
             raise errors.Busy("the previous average was not waited for")
+        weight = whole_weight(weight)
         if self._set is None:
             self._join(tensors, names)
         self._take(tensors)

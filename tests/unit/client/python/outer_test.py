@@ -292,6 +292,9 @@ class Trouble(unittest.TestCase):
     def test_wrong_use_is_refused(self):
         with self.assertRaises(causeway.InvalidCall):
             causeway.Outer(network(1), run=None, H=0)
+        for weight in (-1, 0.5, float("nan"), float("inf"), 1 << 64, "5", None):
+            with self.assertRaisesRegex(causeway.InvalidCall, "weight must be a whole number"):
+                causeway.Outer(network(1), run=None, weight=weight)
         with Gateway() as gateway:
             with self.assertRaises(causeway.InvalidCall):
                 causeway.Outer(network(1), run="demo", socket=gateway.socket(), init="whatever")

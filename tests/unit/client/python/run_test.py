@@ -75,6 +75,19 @@ class Average(unittest.TestCase):
                 causeway.open("demo", gateway.socket()).average([torch.ones(3, dtype=torch.float64)])
             self.assertIn("float64", str(caught.exception))
 
+    def test_a_weight_that_is_no_number_of_samples_is_refused_before_anything_is_sent(self):
+        with Gateway() as gateway:
+            with self.assertRaisesRegex(causeway.InvalidCall, "weight must be a whole number"):
+                causeway.open("demo", gateway.socket(), weight=-3)
+            with causeway.open("demo", gateway.socket()) as run:
+                for weight in (-1, 2.5, float("nan"), 1 << 64):
+                    with self.assertRaisesRegex(causeway.InvalidCall, "not " + str(weight)):
+                        run.average([torch.ones(4)], weight=weight)
+                self.assertEqual(gateway.count(SUBMIT), 0)
+                tensor = torch.ones(4)
+                run.average([tensor], weight=torch.tensor(8))
+                self.assertTrue(bool((tensor == 1.0).all()))
+
     def test_no_gateway_is_an_error_that_names_the_socket(self):
         with self.assertRaises(causeway.GatewayLost) as caught:
             causeway.open("demo", "/nonexistent/trainer.sock", connect_timeout=0)
