@@ -2,7 +2,7 @@
 """Good runs between two real gateways: equal bytes at the end, nothing sent where nothing differs."""
 import unittest
 
-from gateways import FP32, INT4_EF, Pair
+from gateways import FP32, INT4_EF, Pair, run_entry
 from trainers import Trainer, both, join_both, main
 
 
@@ -60,6 +60,28 @@ class Exchange(unittest.TestCase):
             self.assertEqual(looks[0]["excluded"], 0)
             self.assertNotEqual(looks[0]["sha256"], looks[1]["sha256"])  # local work is carried
             self.end_equal(trainers)
+
+    def test_every_other_codec_trains(self):
+        codecs = ("fp16", "fp32x", "bf16x", "patch", "int8:ef", "fp8:ef", "nf4:ef", "mxfp4:ef", "e3m0:ef",
+                  "cosine:ef", "2bit:ef", "sign:ef", "topk:k1000:ef")
+        names = {codec: "of-" + codec.replace(":", "-") for codec in codecs}
+        runs = [run_entry(names[codec], codec=f'{{kind: "{codec}"}}') for codec in codecs]
+        shapes = {"a.weight": (70, 50), "b.weight": (33, 9), "b.bias": (9,), "one": (1,)}
+        with Pair(runs=runs) as pair:
+            trainers = [Trainer(pair, "paris"), Trainer(pair, "tokyo")]
+            for codec in codecs:
+                with self.subTest(codec=codec):
+                    for trainer, seed in zip(trainers, (3, 4)):
+                        trainer.run = names[codec]
+                        trainer.tell_outer(seed=seed, shapes=shapes)
+                    for trainer in trainers:
+                        trainer.answer()
+                    before = both(trainers, "descend", count=1)
+                    after = both(trainers, "descend", count=4)
+                    self.assertEqual(after[0]["sha256"], after[1]["sha256"])
+                    self.assertEqual((after[0]["rounds"], after[0]["participants"]), (5, 2))
+                    self.assertLess(after[0]["loss"], before[0]["loss"])
+                    self.end_equal(trainers)
 
     def test_low_rank(self):
         with Pair(codec="{kind: lowrank:r4, error_feedback: true}") as pair:

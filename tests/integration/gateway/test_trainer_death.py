@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """A trainer that is killed in the middle of a round: the other cluster goes on, a new one takes the values."""
+import os
+import signal
 import time
 import unittest
 
-from gateways import Pair, until
+from gateways import PEER_TIMEOUT_S, Pair, until
 from trainers import Trainer, both, join_both, main
 
 
@@ -73,6 +75,33 @@ class TrainerDeath(unittest.TestCase):
                 new = self.rejoin(pair, victim_name, seed=78)
                 self.end_equal([other, new])
                 ends = both([other, new], "finish")
+                self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+    def test_one_that_stands_still(self):
+        for victim_name, other_name in (("paris", "tokyo"), ("tokyo", "paris")):
+            with self.subTest(victim=victim_name), Pair() as pair:
+                trainers = dict(zip(("paris", "tokyo"), join_both(pair)))
+                victim, other = trainers[victim_name], trainers[other_name]
+                both([victim, other], "steps", count=10)
+                os.kill(victim.pid, signal.SIGSTOP)
+                try:
+                    victim.tell("steps", count=5)
+                    other.tell("steps", count=5)
+                    self.until_submitted(pair.gateways[other_name])
+                    used = {name: used_bytes(pair.gateways[name])["run demo"] for name in pair.gateways}
+                    other.until_line(victim_name)  # its user reads who is waited for
+                    time.sleep(2 * PEER_TIMEOUT_S)  # nobody is given up: its gateway is well
+                    self.assertFalse(other.answered())
+                    for name, gateway in pair.gateways.items():
+                        self.assertEqual(used_bytes(gateway)["run demo"], used[name])
+                        self.assertEqual(gateway.run()["trainers"], 1)
+                finally:
+                    os.kill(victim.pid, signal.SIGCONT)
+                looks = [victim.answer(), other.answer()]
+                self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])
+                self.assertEqual([look["participants"] for look in looks], [2, 2])
+                self.assertEqual([look["excluded"] for look in looks], [0, 0])
+                ends = both([victim, other], "finish")
                 self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
 
     def test_again_and_again_at_any_moment(self):
