@@ -109,8 +109,9 @@ void CatchUp::OnFetch(ClusterId from, const Fetch& body) {
     return;
   }
   State offer{body.fragment, mine, {}};
+  const bool extends = body.holds && body.have.lineage == mine.lineage;
   for (const CommitRecord& record : standing.records) {
-    if (!body.holds || record.state.round > body.have.round) offer.records.push_back(record);
+    if (!extends || record.state.round > body.have.round) offer.records.push_back(record);
   }
   context_.Send(from, std::move(offer));
 }

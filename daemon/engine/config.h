@@ -37,6 +37,7 @@ enum class PlantedFault {
   kNoIncarnations,       // a restarted member is taken for the old one
   kStaleResidual,        // a residual from disk is kept although later rounds counted this cluster
   kOverwriteBase,        // a round is completed while the trainer stands on the value it overwrites
+  kAnswersEarly,         // operations are judged by what a gateway holds before it is a member
   kCount,
 };
 

@@ -27,9 +27,15 @@ void Ledger::Load(const HeldFragment& held) {
   for (const CommitRecord& record : held.records) Remember(standing, record);
 }
 
+// What does not lead to the new record, as rounds of a lineage that ended, is forgotten.
 void Ledger::Remember(Standing& standing, const CommitRecord& record) {
   std::vector<CommitRecord>& records = standing.records;
-  if (!records.empty() && records.back().state.chain != record.previous_chain) records.clear();
+  for (const CommitRecord& known : records) {
+    if (known.state.chain == record.state.chain) return;
+  }
+  while (!records.empty() && records.back().state.chain != record.previous_chain) {
+    records.pop_back();
+  }
   if (records.size() >= kCommitRecordsKept) records.erase(records.begin());
   records.push_back(record);
 }
@@ -115,9 +121,7 @@ void Ledger::Jump(FragmentId id, const StateId& state, const std::vector<CommitR
   standing.holds = true;
   standing.committed = state;
   for (const CommitRecord& record : records) {
-    const bool next =
-        standing.records.empty() ? true : record.state.round > standing.records.back().state.round;
-    if (next && record.state.round <= state.round) Remember(standing, record);
+    if (record.state.round <= state.round) Remember(standing, record);
   }
   if (!standing.records.empty() && standing.records.back().state.chain != state.chain) {
     standing.records.clear();
@@ -183,28 +187,43 @@ void Ledger::Finish(Standing& standing, OpState state, RoundNumber round, std::s
   context_.Act(OpChanged{standing.id, operation.op, state, round, {}, operation.reason, {}});
 }
 
+// An epoch that names this process is in force and what is here extends its base. Before that, what
+// was taken over may be of a lineage that ended meanwhile, and a former life of this gateway, whose
+// disk is lost, may have contributed in the one that goes on.
+bool Ledger::Decided(const Standing& standing) const {
+  if (!context_.installed || !context_.Member()) return false;
+  const Record& record = context_.record();
+  return standing.id < record.base.size() && standing.committed.lineage == record.lineage &&
+         standing.committed.round >= record.base[standing.id].round;
+}
+
+// That a record names the operation is an answer at any time; that none does, once all is decided.
 void Ledger::ResolveOperation(Standing& standing) {
   if (!standing.op || !standing.op->Waits() || !standing.holds) return;
   Operation& operation = *standing.op;
-  if (!BaseOnChain(standing, &operation.base)) {
+  const bool on_chain = BaseOnChain(standing, &operation.base);
+  if (on_chain && operation.base.chain == standing.committed.chain) {
+    operation.base.lineage = standing.committed.lineage;
+  }
+  const RoundNumber round = operation.base.round + 1;
+  const CommitRecord* record =
+      on_chain && round <= standing.committed.round ? RecordOf(standing.id, round) : nullptr;
+  const bool named = record && Counted(*record, operation.op);
+  if (!named && !Decided(standing) && !context_.config.Planted(PlantedFault::kAnswersEarly)) return;
+  if (!on_chain) {
     Finish(standing, OpState::kRebase, standing.committed.round,
            "the value that it started from was rolled back or is not known here");
     return;
-  }
-  if (operation.base.chain == standing.committed.chain) {
-    operation.base.lineage = standing.committed.lineage;
   }
   if (operation.base.round >= standing.committed.round) return;
   if (context_.config.Planted(PlantedFault::kCountDuplicate)) {
     operation.base = standing.committed;
     return;
   }
-  const RoundNumber round = operation.base.round + 1;
-  const CommitRecord* record = RecordOf(standing.id, round);
   if (!record) {
     Finish(standing, OpState::kRebase, standing.committed.round,
            "the record of its round is not kept any more");
-  } else if (Counted(*record, operation.op)) {
+  } else if (named) {
     Finish(standing, OpState::kCommitted, round, "counted");
   } else {
     Finish(standing, OpState::kExcluded, round, "the round was decided without it");
@@ -226,6 +245,8 @@ void Ledger::Submit(const engine::Submit& submit) {
   }
   ResolveOperation(standing);
 }
+
+void Ledger::Settle(FragmentId id) { ResolveOperation(standings_[id]); }
 
 void Ledger::ChangeTrainer(bool offers) {
   for (Standing& standing : standings_) {

@@ -76,6 +76,8 @@ class Ledger {
   void Undo(FragmentId id, const StateId& base);
 
   void Submit(const engine::Submit& submit);
+  // An epoch is in force: answers what had to wait for that.
+  void Settle(FragmentId id);
   // A trainer has come or gone: nobody waits for earlier operations any more. `offers`: it brought
   // parameters, which last until its first submission of each fragment.
   void ChangeTrainer(bool offers);
@@ -87,6 +89,7 @@ class Ledger {
   const CommitRecord* RecordOf(FragmentId id, RoundNumber round) const;
 
  private:
+  bool Decided(const Standing& standing) const;
   bool Counted(const CommitRecord& record, OpId op) const;
   bool NoneCountedSince(const Standing& standing, RoundNumber round) const;
   void Remember(Standing& standing, const CommitRecord& record);

@@ -166,7 +166,10 @@ void Rounds::OnReport(ClusterId, const Report& report) {
 
 void Rounds::Adopt() {
   Resize(static_cast<uint32_t>(context_.record().base.size()));
-  for (FragmentId id = 0; id < context_.record().base.size(); ++id) AdoptBase(id);
+  for (FragmentId id = 0; id < context_.record().base.size(); ++id) {
+    AdoptBase(id);
+    ledger_.Settle(id);
+  }
   AdvanceAll();
 }
 

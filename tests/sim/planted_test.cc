@@ -11,6 +11,7 @@ constexpr uint64_t kSeedsMax = 10'000;
 struct Plant {
   engine::PlantedFault fault;
   const char* name;
+  int clusters = 0;  // instead of a number drawn from the seed
 };
 
 const Plant kPlants[] = {
@@ -26,6 +27,9 @@ const Plant kPlants[] = {
     {engine::PlantedFault::kNoIncarnations, "a restarted member is taken for the old one"},
     {engine::PlantedFault::kStaleResidual, "a residual of another round is kept"},
     {engine::PlantedFault::kOverwriteBase, "the value that a trainer stands on is overwritten"},
+    {engine::PlantedFault::kAnswersEarly, "an operation is judged before the lineage is decided",
+     3},
+    3},
 };
 
 TEST_CASE("every planted bug is found", "[planted]") {
@@ -35,6 +39,7 @@ TEST_CASE("every planted bug is found", "[planted]") {
     for (; seed <= kSeedsMax && violation.empty(); ++seed) {
       WorldOptions options;
       options.seed = seed;
+      options.clusters = plant.clusters;
       options.faults.set(static_cast<size_t>(plant.fault));
       World world(options);
       violation = world.Run().violation;

@@ -23,12 +23,23 @@ Config OneOfTwo() {
   return config;
 }
 
-// A fragment at round 5 of lineage 0.
+// A fragment at round 5 of lineage 0, in an epoch that began there.
 struct Fixture {
   Fixture() : context(OneOfTwo(), Durable(), 1), ledger(context) {
+    InForce(0, 5);
     ledger.Resize(1);
     ledger.Load({0, {0, 5, Chain(5)}, {}});
     context.trainer.present = true;
+  }
+
+  void InForce(Lineage lineage, RoundNumber base) {
+    Record record;
+    record.epoch = {lineage + 1, 0};
+    record.members = ClusterSet{0, 1};
+    record.lineage = lineage;
+    record.base = {{base, Chain(static_cast<int>(base))}};
+    context.durable.accepted = record;
+    context.kept_memory = context.installed = true;
   }
 
   CommitRecord Round(RoundNumber round, std::vector<OpId> own_ops, Lineage lineage = 0) const {
@@ -106,6 +117,57 @@ TEST_CASE("a base that is not known any more is a rebase", "[ledger]") {
   SECTION("ahead of this gateway: it waits") {
     fixture.ledger.Submit({0, {0, 9, {}}, 7, kOp});
     REQUIRE(fixture.StateOf(kOp) == OpState::kPending);
+  }
+}
+
+TEST_CASE("nothing is answered from the absence of a record before the lineage is decided",
+          "[ledger]") {
+  Fixture fixture;
+  const auto waits = [&] { return fixture.StateOf(kOp) == OpState::kPending; };
+  SECTION("a disk that was lost: what was taken over may be of a lineage that ended") {
+    fixture.context.durable.accepted.reset();
+    fixture.context.kept_memory = fixture.context.installed = false;
+    SECTION("the round went on without it there") {
+      fixture.ledger.Submit({0, {0, 4, {}}, 7, kOp});
+      REQUIRE(waits());
+      fixture.ledger.Jump(0, {0, 6, Chain(6)}, {fixture.Round(6, {})}, false);
+      REQUIRE(waits());
+      fixture.InForce(0, 6);
+      fixture.ledger.Settle(0);
+      REQUIRE(fixture.StateOf(kOp) == OpState::kRebase);  // the record of round 5 is not kept
+    }
+    SECTION("excluded there, counted in the lineage that goes on") {
+      fixture.ledger.Submit({0, {0, 5, {}}, 7, kOp});
+      fixture.ledger.Jump(0, {0, 6, Chain(6)}, {fixture.Round(6, {})}, false);
+      REQUIRE(waits());
+      fixture.InForce(1, 6);
+      fixture.ledger.Settle(0);
+      REQUIRE(waits());  // what is held is not what the epoch builds on
+      CommitRecord other = fixture.Round(6, {kOp}, 1);
+      other.state.chain = Chain(60);
+      fixture.ledger.Jump(0, {1, 6, Chain(60)}, {other}, false);
+      REQUIRE(fixture.StateOf(kOp) == OpState::kCommitted);
+    }
+    SECTION("its base is of a lineage that is not known yet") {
+      fixture.ledger.Submit({0, {3, 5, {}}, 7, kOp});
+      REQUIRE(waits());
+      fixture.InForce(0, 5);
+      fixture.ledger.Settle(0);
+      REQUIRE(fixture.StateOf(kOp) == OpState::kRebase);
+    }
+    SECTION("a record that names it is an answer") {
+      fixture.ledger.Submit({0, {0, 5, {}}, 7, kOp});
+      fixture.ledger.Jump(0, {0, 6, Chain(6)}, {fixture.Round(6, {kOp})}, false);
+      REQUIRE(fixture.StateOf(kOp) == OpState::kCommitted);
+    }
+  }
+  SECTION("a record that is accepted but not known to be in force") {
+    fixture.context.installed = false;
+    fixture.ledger.Submit({0, {0, 2, {}}, 7, kOp});
+    REQUIRE(waits());
+    fixture.context.installed = true;
+    fixture.ledger.Settle(0);
+    REQUIRE(fixture.StateOf(kOp) == OpState::kRebase);
   }
 }
 
