@@ -3,11 +3,10 @@
 //
 // Optional per chunk: a receiver of a run whose codec says "zstd" accepts packed and plain chunks
 // alike, so the sender decides chunk by chunk. Scales stay as they are. FORMAT.md has the bytes.
-//   sender:    size = EncodeChunk(...);  chunk = PackChunk(chunk, site, &workspace, out);   //
-//   maybe smaller receiver:  StatusOr<Span> plain = OpenChunk(spec, n, bytes, &workspace); // in
-//   place of CheckChunk
-//              DecodeAccumulate(*plain, ...)                                         // before the
-//              next OpenChunk
+//   sender:    size = EncodeChunk(...);
+//              chunk = PackChunk(chunk, site, &workspace, out);  // maybe smaller
+//   receiver:  StatusOr<Span> plain = OpenChunk(spec, n, bytes, &workspace);  // for CheckChunk
+//              DecodeAccumulate(*plain, ...);  // before the next OpenChunk
 // Does not know the link: EntropyPays holds the rule, the caller the figures.
 #ifndef CAUSEWAY_COMPRESSION_ENTROPY_H_
 #define CAUSEWAY_COMPRESSION_ENTROPY_H_

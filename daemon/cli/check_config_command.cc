@@ -12,6 +12,7 @@
 #include "daemon/cli/credential_check.h"
 #include "daemon/cli/environment.h"
 #include "daemon/cli/exit_codes.h"
+#include "daemon/cli/model_size.h"
 #include "daemon/cli/table.h"
 #include "daemon/config/parse.h"
 #include "daemon/config/scalars.h"
@@ -20,7 +21,6 @@ namespace causeway::cli {
 namespace {
 
 constexpr char kConfigFile[] = "/etc/causeway/causeway.yaml";
-constexpr uint64_t kParametersMax = uint64_t{1} << 42;  // as proto/local_protocol.h
 
 struct Arguments {
   std::string file = kConfigFile;
@@ -73,10 +73,9 @@ void AddCheckConfigCommand(CLI::App& app, const Environment& environment) {
   CLI::App* command = app.add_subcommand(
       "check-config", "Check a configuration; print its time-outs and memory needs");
   command->add_option("file", arguments->file, "The configuration")->capture_default_str();
-  command
-      ->add_option("--parameters", arguments->parameters,
-                   "Size of the model: fail when the runs would not fit the memory budget")
-      ->check(CLI::Range(uint64_t{1}, kParametersMax));
+  AddParameters(command, &arguments->parameters,
+                "Size of the model, such as 1.3e9: fail when the runs would not fit the memory "
+                "budget");
   command->add_flag("--no-files", arguments->no_files,
                     "Do not look at the files and groups that it names (another machine's)");
   command->add_flag("--json", arguments->json, "Print JSON");
@@ -87,7 +86,7 @@ void AddCheckConfigCommand(CLI::App& app, const Environment& environment) {
       "Examples:\n"
       "  causeway check-config\n"
       "  sudo -u causeway causeway check-config /etc/causeway/causeway.yaml --parameters "
-      "350000000\n"
+      "3.5e8\n"
       "  causeway check-config draft.yaml --no-files --json | jq '.errors'");
   command->callback([arguments, environment] { Run(*arguments, environment); });
 }

@@ -1,6 +1,5 @@
 // `causeway plan`.
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -11,17 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/cli/environment.h"
 #include "daemon/cli/exit_codes.h"
+#include "daemon/cli/model_size.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/config/scalars.h"
 
 namespace causeway::cli {
 namespace {
 
-constexpr double kParametersMax = 4398046511104.0;  // 2^42, as proto/local_protocol.h
 constexpr int kClustersMax = 64;
 
 struct Arguments {
-  double parameters = 0;
+  std::optional<uint64_t> parameters;
   double step_seconds = 0;
   std::vector<std::string> rates;
   std::string rtt = "80ms";
@@ -38,7 +37,7 @@ struct Arguments {
 
 PlanQuestion QuestionOf(const Arguments& arguments, const Environment& environment) {
   PlanQuestion question;
-  question.parameters = static_cast<uint64_t>(std::llround(arguments.parameters));
+  question.parameters = *arguments.parameters;
   question.step_seconds = arguments.step_seconds;
   question.local_steps = arguments.local_steps;
   question.fragments = arguments.fragments;
@@ -75,9 +74,7 @@ void AddPlanCommand(CLI::App& app, const Environment& environment) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
       "plan", "What exchanges would cost, and which codec and H would hide them");
-  command->add_option("--parameters", arguments->parameters, "Size of the model, such as 1.3e9")
-      ->required()
-      ->check(CLI::Range(1.0, kParametersMax));
+  AddParameters(command, &arguments->parameters, "Size of the model, such as 1.3e9")->required();
   command->add_option("--step-time", arguments->step_seconds, "Seconds of one local step")
       ->required()
       ->check(CLI::Range(1e-6, 1e6));

@@ -12,6 +12,9 @@ void AddVersionCommand(CLI::App& app, const Environment& environment) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("version", "Print the version");
   command->add_flag("--json", *json, "Print JSON");
+  command->footer(
+      "Examples:\n"
+      "  causeway version --json");
   command->callback([json, environment] {
     if (!*json) {
       *environment.out << "causeway " CAUSEWAY_VERSION "\n";

@@ -46,6 +46,13 @@ ParseResult Failure(const std::string& path, int error, std::string message) {
   return result;
 }
 
+std::string Unopened(int error) {
+  const char* remedy = error == ENOENT ? "; write it, from share/causeway/causeway.yaml of the "
+                                         "installation, or name another file"
+                                       : "";
+  return absl::StrCat(strerror(error), remedy);
+}
+
 void ReadConfig(const Node& root, const ParseOptions& options, Findings& findings, Config* config) {
   MapReader top(root, "", "", findings);
   const Context context{findings, options};
@@ -100,7 +107,7 @@ ParseResult ParseText(std::string_view text, std::string_view name, const ParseO
 
 ParseResult Parse(const std::string& path, const ParseOptions& options) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return Failure(path, errno, strerror(errno));
+  if (descriptor < 0) return Failure(path, errno, Unopened(errno));
   std::string text;
   struct stat info;
   int error = fstat(descriptor, &info) == 0 ? 0 : errno;

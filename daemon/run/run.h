@@ -181,6 +181,7 @@ class Run final : private exchange::ExchangeListener {
   void OnLinkReport(engine::ClusterId from, const wan::v1::LinkReport& message);
   void ProposePlan();
   std::string SharesText(const planning::Plan& plan) const;
+  std::string HarderText(const planning::Plan& plan) const;
   void FillPlan(admin::v1::PlanStatus* out) const;
 
   // ---- differences (run_differences.cc)

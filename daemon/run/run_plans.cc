@@ -87,6 +87,7 @@ void Run::Do(const engine::PlanKnown& action) {
                      {"plan", action.plan.id},
                      {"from_round", action.plan.from_round},
                      {"codec", plan.codec.ToString()},
+                     {"harder", HarderText(plan)},
                      {"route", RouteText(plan.route)},
                      {"shares", SharesText(plan)}},
                     plan.reason);
@@ -98,6 +99,15 @@ std::string Run::SharesText(const planning::Plan& plan) const {
   for (const auto& [cluster, part] : plan.parts) {
     words.push_back(
         absl::StrFormat("%s %.3g%%", roster_.Name(cluster), 100.0 * part / planning::kShareParts));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// "oslo sign:b256:ef": clusters whose contributions are encoded otherwise; empty where none are.
+std::string Run::HarderText(const planning::Plan& plan) const {
+  std::vector<std::string> words;
+  for (const auto& [cluster, codec] : plan.codecs) {
+    words.push_back(absl::StrCat(roster_.Name(cluster), " ", codec.ToString()));
   }
   return absl::StrJoin(words, ", ");
 }

@@ -62,6 +62,12 @@ void AddInit(CLI::App* pki, const PkiEnvironment& environment) {
   command->add_option("--days", request->days, "Days until the authority ends")
       ->capture_default_str();
   command->add_flag("--json", *json, "Print JSON");
+  command->footer(
+      "Once, on a machine of its own: whoever has ca.key can make any gateway's certificate.\n"
+      "\n"
+      "Examples:\n"
+      "  causeway pki init\n"
+      "  causeway pki init --domain training.example.org --directory /root/causeway-pki");
   command->callback([request, json, environment] {
     PrintWritten(environment, InitAuthority(*request, environment.now_s()), *json);
   });
@@ -111,6 +117,10 @@ void AddIssue(CLI::App* pki, const PkiEnvironment& environment) {
   AddAuthorityOptions(command, arguments.get());
   AddKeyOptions(command, arguments.get());
   AddCommonOptions(command, arguments.get());
+  command->footer(
+      "Examples:\n"
+      "  causeway pki issue paris\n"
+      "  causeway pki issue paris --force      renewed; then: systemctl reload causewayd");
   command->callback([arguments, environment] {
     PrintWritten(environment, IssueCertificate(arguments->request, environment.now_s()),
                  arguments->json);
@@ -129,6 +139,11 @@ void AddRequest(CLI::App* pki, const PkiEnvironment& environment) {
       ->capture_default_str();
   AddKeyOptions(command, arguments.get());
   AddCommonOptions(command, arguments.get());
+  command->footer(
+      "The key stays on the gateway; the request goes to the authority, for `causeway pki sign`.\n"
+      "\n"
+      "Examples:\n"
+      "  causeway pki request paris --owner causeway");
   command->callback([arguments, environment] {
     PrintWritten(environment, MakeSigningRequest(arguments->request), arguments->json);
   });
@@ -143,6 +158,9 @@ void AddSign(CLI::App* pki, const PkiEnvironment& environment) {
                       "Refuse a request for any other cluster");
   AddAuthorityOptions(command, arguments.get());
   AddCommonOptions(command, arguments.get());
+  command->footer(
+      "Examples:\n"
+      "  causeway pki sign gateway.csr --cluster paris --out /tmp/paris");
   command->callback([arguments, environment] {
     PrintWritten(environment, SignSigningRequest(arguments->request, environment.now_s()),
                  arguments->json);
@@ -155,6 +173,10 @@ void AddShow(CLI::App* pki, const PkiEnvironment& environment) {
   CLI::App* command = pki->add_subcommand("show", "Explain a certificate or a directory of them");
   command->add_option("path", *path, "A file, or a directory with *.pem")->capture_default_str();
   command->add_flag("--json", *json, "Print JSON");
+  command->footer(
+      "Examples:\n"
+      "  causeway pki show\n"
+      "  causeway pki show gateway.pem --json");
   command->callback([path, json, environment] {
     absl::StatusOr<std::vector<CertificateReport>> reports =
         ReportCertificates(*path, environment.now_s());

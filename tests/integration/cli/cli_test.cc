@@ -94,12 +94,34 @@ TEST_CASE("help and usage") {
     CHECK(Has(result.out, "Usage:"));
     CHECK(result.err.empty());
   }
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"check-config"},
+                                             {"plan"},
+                                             {"status"},
+                                             {"run", "stop"},
+                                             {"run", "start"},
+                                             {"run", "leave"},
+                                             {"run", "voters"},
+                                             {"run", "rollback"},
+                                             {"run", "forget"},
+                                             {"pki", "init"},
+                                             {"pki", "issue"},
+                                             {"pki", "request"},
+                                             {"pki", "sign"},
+                                             {"pki", "show"},
+                                             {"version"}}) {
+    std::vector<std::string> words = command;
+    words.push_back("--help");
+    INFO(absl::StrJoin(words, " "));
+    CHECK(Has(RunCommand(words).out, "Examples:"));
+  }
   CHECK(RunCommand({}).code == 64);
   CHECK(RunCommand({"status", "--bogus"}).code == 64);
   CHECK(RunCommand({"run"}).code == 64);
   CHECK(RunCommand({"run", "forget"}).code == 64);
   CHECK(RunCommand({"status", "--interval", "-1"}).code == 64);
   CHECK(RunCommand({"check-config", "--parameters", "many"}).code == 64);
+  CHECK(RunCommand({"check-config", "--parameters", "0"}).code == 64);
   const Result typo = RunCommand({"statsu"});
   CHECK(typo.code == 64);
   CHECK(Has(typo.err, "did you mean 'status'?"));
@@ -165,7 +187,7 @@ TEST_CASE("check-config looks at the certificates") {
 TEST_CASE("check-config of a model that does not fit") {
   const Site site;
   const std::string file = site.Config("paris", "memory: 64MiB\n");
-  CHECK(RunCommand({"check-config", file, "--parameters", "1000000"}).code == 0);
+  CHECK(RunCommand({"check-config", file, "--parameters", "1e6"}).code == 0);
   const Result result = RunCommand({"check-config", file, "--parameters", "1000000000"});
   CHECK(result.code == 78);
   CHECK(Has(result.err, "memory: runs of 1,000,000,000 parameters take "));
@@ -175,7 +197,7 @@ TEST_CASE("check-config of files that cannot be read") {
   const Directory directory;
   const Result absent = RunCommand({"check-config", directory.path + "/absent.yaml"});
   CHECK(absent.code == 74);
-  CHECK(Has(absent.err, "/absent.yaml: No such file or directory"));
+  CHECK(Has(absent.err, "/absent.yaml: No such file or directory; write it, from share/"));
   CHECK(RunCommand({"check-config", directory.path}).code == 74);
   CHECK(RunCommand({"check-config", directory.File("empty.yaml", "")}).code == 78);
 }
