@@ -3,7 +3,7 @@
 # looks for a driver only when it is used, so that the same causewayd runs on machines without a GPU.
 #   CAUSEWAY_HAS_CUDA      whether this build has the kernels
 #   CAUSEWAY_NVCC          the compiler
-#   CAUSEWAY_NVCC_FLAGS    without architectures; tests/unit/compression checks what they produce
+#   CAUSEWAY_NVCC_FLAGS    without architectures
 #   CAUSEWAY_GPU_ARCHITECTURES  those of 80 90 100 that the toolkit knows: A100, H100 and H200, B200
 option(CAUSEWAY_CUDA "Build the CUDA kernels where nvcc is installed" ON)
 find_program(CAUSEWAY_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} /usr/local/cuda/bin)
@@ -26,7 +26,8 @@ endif()
 message(STATUS "CUDA kernels: ${CAUSEWAY_HAS_CUDA} ${CAUSEWAY_GPU_ARCHITECTURES}")
 
 # causeway_cuda_object(OUT source.cu): compiles for every architecture, and as PTX for those to come; OUT names
-# the object.
+# the object. The build fails where the PTX rounds otherwise than the CPU (compression/device/check_ptx.py);
+# tests/unit/compression checks that of every architecture.
 function(causeway_cuda_object out source)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
   set(code)
@@ -37,11 +38,21 @@ function(causeway_cuda_object out source)
   list(APPEND code -gencode arch=compute_${newest},code=compute_${newest})
   cmake_path(GET object PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
+  set(ptx ${CMAKE_CURRENT_BINARY_DIR}/${source}.ptx)
+  add_custom_command(
+    OUTPUT ${ptx}
+    COMMAND ${CAUSEWAY_NVCC} ${CAUSEWAY_NVCC_FLAGS} -arch=compute_${newest} -Xcompiler -ffp-contract=off
+            -I${CMAKE_SOURCE_DIR} -MD -MT ${ptx} -MF ${ptx}.d -ptx ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${ptx}.unchecked
+    COMMAND ${CMAKE_SOURCE_DIR}/compression/device/check_ptx.py ${ptx}.unchecked
+    COMMAND ${CMAKE_COMMAND} -E rename ${ptx}.unchecked ${ptx}
+    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/compression/device/check_ptx.py
+    DEPFILE ${ptx}.d
+    COMMENT "nvcc -ptx ${source}" VERBATIM)
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CAUSEWAY_CCACHE} ${CAUSEWAY_NVCC} ${CAUSEWAY_NVCC_FLAGS} ${code} -Xcompiler -fPIC,-ffp-contract=off
             -I${CMAKE_SOURCE_DIR} -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
-    DEPENDS ${source}
+    DEPENDS ${source} ${ptx}
     DEPFILE ${object}.d
     COMMENT "nvcc ${source}" VERBATIM)
   set(${out} ${object} PARENT_SCOPE)
