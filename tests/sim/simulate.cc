@@ -22,7 +22,7 @@ struct Arguments {
   std::optional<uint64_t> fault;  // only in the build with planted bugs
 };
 
-void Usage() {
+void Usage(FILE* to) {
   std::fputs(
       "usage: tests/sim/run [--seed N] [--seeds COUNT] [--clusters 2..64] [--grow n] [--profile "
       "P]\n"
@@ -34,7 +34,7 @@ void Usage() {
       "  --profile P   instead of one drawn from the seed, a sum of: 1 disks are lost often,\n"
       "                2 voters change, 4 clocks jump, 8 a member lies about numbers\n"
       "  --trace       print the history\n",
-      stderr);
+      to);
 }
 
 bool Parse(int argc, char** argv, Arguments* out) {
@@ -72,9 +72,13 @@ bool Parse(int argc, char** argv, Arguments* out) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--help") {
+    Usage(stdout);
+    return 0;
+  }
   Arguments arguments;
   if (!Parse(argc, argv, &arguments)) {
-    Usage();
+    Usage(stderr);
     return 64;
   }
   uint64_t failed = 0;
