@@ -41,6 +41,7 @@ inline constexpr uint32_t kRunNameMax = 63;         // bytes, without the termin
 inline constexpr uint32_t kClusterNameMax = 63;
 inline constexpr uint32_t kTensorNameMax = 191;
 inline constexpr uint32_t kErrorTextMax = 1023;
+inline constexpr uint32_t kLabelMax = 31;
 inline constexpr uint32_t kTensorsMax = 65536;
 inline constexpr uint32_t kDimensionsMax = 8;
 inline constexpr uint32_t kFragmentsMax = 256;
@@ -276,8 +277,22 @@ struct Submit {
   uint8_t zero[2];
   int64_t base_round;  // the newest value that this trainer has
   uint64_t weight;  // samples or tokens of this rank since base_round; the cluster's is the sum
+  // Not empty: the state that this round commits is kept on the gateway's disk under this label, which names
+  // one moment in all clusters if their trainers give it after the same step. A letter or digit, then those
+  // and . _ -; of one of several ranks is enough.
+  char label[kLabelMax + 1];
 };
-static_assert(sizeof(Submit) == 64);
+static_assert(sizeof(Submit) == 96);
+
+// Whether a string can be a label.
+constexpr bool IsLabel(const char* text, uint64_t size) {
+  for (uint64_t i = 0; i < size; ++i) {
+    const char c = text[i];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!plain && (i == 0 || (c != '.' && c != '_' && c != '-'))) return false;
+  }
+  return size > 0 && size <= kLabelMax;
+}
 
 // The op that all ranks of a cluster submit for (fragment, base_round): none of them needs to ask another.
 constexpr uint64_t OpNumber(uint32_t fragment, int64_t base_round) {

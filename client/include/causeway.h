@@ -209,6 +209,10 @@ typedef struct cw_submission {
   uint8_t asynchronous; /* 1: do not wait for the gateway's answer; what it refuses ends the
                            operation instead of this call */
   uint8_t zero[6];
+  /* NULL, or a label of at most 31 letters, digits and . _ -: the state that this round commits is
+   * kept under it on the gateways' disks, where `causeway run rollback --to` finds it. All clusters
+   * give it after the same step. Read before the call returns. */
+  const char* label;
 } cw_submission;
 
 /* Which GPU, and the stream whose order its tensors follow. */

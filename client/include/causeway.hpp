@@ -182,13 +182,15 @@ class Trainer {
     return out;
   }
   uint64_t Submit(uint32_t fragment, uint64_t weight, const std::vector<cw_slice>& slices,
-                  cw_origin origin = CW_ORIGIN_BASE, int64_t base_round = CW_BASE_CURRENT) {
+                  cw_origin origin = CW_ORIGIN_BASE, int64_t base_round = CW_BASE_CURRENT,
+                  const char* label = nullptr) {
     cw_submission submission{};
     submission.struct_bytes = sizeof(submission);
     submission.fragment = fragment;
     submission.base_round = base_round;
     submission.weight = weight;
     submission.origin = static_cast<uint8_t>(origin);
+    submission.label = label;
     uint64_t op = 0;
     Check(cw_submit(handle_, &submission, slices.data(), Count(slices), &op));
     return op;
@@ -243,10 +245,11 @@ class Trainer {
 class Operation {
  public:
   Operation(Trainer& trainer, uint32_t fragment, uint64_t weight,
-            const std::vector<cw_slice>& slices, cw_origin origin = CW_ORIGIN_BASE)
+            const std::vector<cw_slice>& slices, cw_origin origin = CW_ORIGIN_BASE,
+            const char* label = nullptr)
       : trainer_(&trainer),
         fragment_(fragment),
-        id_(trainer.Submit(fragment, weight, slices, origin)) {}
+        id_(trainer.Submit(fragment, weight, slices, origin, CW_BASE_CURRENT, label)) {}
 
   uint64_t id() const { return id_; }
   uint32_t fragment() const { return fragment_; }

@@ -104,6 +104,12 @@ class Outer {
     stats_.blocked_s += Seconds(entered, left_);
   }
 
+  // Has every gateway keep, under `label` (cw_submission), the state that each fragment's next
+  // round commits. All clusters' trainers call it after the same step.
+  void Snapshot(const std::string& label) {
+    for (uint32_t fragment = 0; fragment < layout_.fragments; ++fragment) labels_[fragment] = label;
+  }
+
   // Exchanges all remaining work and leaves. The SHA-256 of the run's values.
   std::array<uint8_t, 32> Finish() {
     while (!flights_.empty()) CollectDue(UINT64_MAX);
@@ -144,9 +150,14 @@ class Outer {
 
   void Launch(uint32_t fragment, bool replace) {
     const uint64_t weight = options_.weight * (stats_.steps - work_since_[fragment]);
+    const auto label = labels_.find(fragment);
+    const std::string text = label == labels_.end() ? "" : label->second;
     try {
-      Operation operation =
-          Patiently([&] { return Operation(trainer_, fragment, weight, slices_[fragment]); });
+      Operation operation = Patiently([&] {
+        return Operation(trainer_, fragment, weight, slices_[fragment], CW_ORIGIN_BASE,
+                         text.empty() ? nullptr : text.c_str());
+      });
+      labels_.erase(fragment);
       const uint64_t due = stats_.steps + (replace ? 0 : stats_.delay_steps);
       flights_.emplace(fragment, Flight{std::move(operation), stats_.steps, due, replace});
     } catch (const Rebase&) {
@@ -267,6 +278,7 @@ class Outer {
   std::vector<std::vector<cw_slice>> slices_;  // by fragment
   std::vector<uint64_t> work_since_;  // by fragment: the step since which nothing is counted
   std::map<uint32_t, Flight> flights_;
+  std::map<uint32_t, std::string> labels_;  // for the next round of each
   Clock::time_point left_{};
   double step_s_ = 0;
   OuterStats stats_;

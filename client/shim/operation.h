@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "client/shim/failure.h"
 #include "client/shim/layout.h"
@@ -46,6 +47,7 @@ struct Operation {
   int64_t base_round = 0;
   uint64_t weight = 0;
   uint8_t origin = CW_ORIGIN_BASE;
+  std::string label;  // for the state that its round commits; empty: none
 
   cw_result result{};
   Status failure;                // where result.state is FAILED

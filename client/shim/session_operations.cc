@@ -59,6 +59,12 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
   if (submission.origin > CW_ORIGIN_OLDER || (submission.origin == CW_ORIGIN_OLDER && base == 0)) {
     return Status(CW_ARGUMENT, name + ": no such origin of the local work");
   }
+  const std::string label = submission.label == nullptr ? "" : submission.label;
+  if (!label.empty() && !local::IsLabel(label.data(), label.size())) {
+    return Status(CW_ARGUMENT, "'" + label +
+                                   "' is no label: at most 31 letters, digits and . _ -, " +
+                                   "the first a letter or digit");
+  }
   std::vector<Part> parts;
   const Coverage coverage = identity_.world == 1 ? Coverage::kWhole : Coverage::kAny;
   Status placed =
@@ -72,6 +78,7 @@ Status Session::Submit(const cw_submission& submission, const cw_slice* slices, 
   operation.base_round = base;
   operation.weight = submission.weight;
   operation.origin = submission.origin;
+  operation.label = label;
   operation.sent = areas_;
   operation.base = progress.base;
   operation.result.fragment = submission.fragment;

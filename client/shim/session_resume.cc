@@ -142,6 +142,7 @@ bool Session::SendSubmit(Operation& operation) {
       static_cast<uint8_t>(operation.on_device ? local::Memory::kDevice : local::Memory::kHost);
   message.base_round = operation.base_round;
   message.weight = operation.weight;
+  operation.label.copy(message.label, local::kLabelMax);
   operation.wire_op = message.op;
   operation.wire_session = session_;
   operation.acknowledged = false;

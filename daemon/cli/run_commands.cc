@@ -5,15 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "daemon/checkpoint/snapshots.h"
 #include "daemon/cli/admin_client.h"
 #include "daemon/cli/environment.h"
 #include "daemon/cli/exit_codes.h"
 #include "daemon/cli/json.h"
+#include "daemon/config/parse.h"
 
 namespace causeway::cli {
 namespace {
 
 using Request = admin::v1::ChangeRunRequest;
+
+constexpr char kConfigFile[] = "/etc/causeway/causeway.yaml";
 
 struct Arguments {
   std::string socket = kAdminSocket;
@@ -21,6 +26,8 @@ struct Arguments {
   std::vector<std::string> voters;
   std::string primary;
   bool approve = false;
+  std::string label;
+  std::string config = kConfigFile;
   bool json = false;
 };
 
@@ -54,17 +61,48 @@ constexpr Verb kVerbs[] = {
      "Examples:\n"
      "  causeway run voters demo paris tokyo --primary paris"},
     {"rollback", Request::APPROVE_ROLLBACK,
-     "Let the run go on from the newest state that is left, undoing later rounds",
-     "Asked for when every gateway that knew the newest rounds has lost them and some voters are\n"
-     "away that might still have them. Bringing those back undoes nothing.\n\n"
+     "Go back to a labelled snapshot, or on from the newest state that is left",
+     "--to LABEL undoes the rounds after a snapshot that trainers have labelled: end the gateways "
+     "of\n"
+     "all of the run's clusters, say it on each of them, start them again. Trainers take the "
+     "run's\n"
+     "values from there, momentum included.\n\n"
+     "--approve is asked for when every gateway that knew the newest rounds has lost them and "
+     "some\n"
+     "voters are away that might still have them. Bringing those back undoes nothing.\n\n"
      "Examples:\n"
+     "  sudo -u causeway causeway run rollback demo --to before-decay\n"
      "  causeway run rollback demo --approve"},
 };
 
+// On the disk of a gateway that does not run: all of them have to forget the later rounds before
+// the first one asks the others what they hold.
+absl::StatusOr<std::string> Restore(const Arguments& arguments) {
+  config::ParseOptions options;
+  options.check_files = false;
+  const config::ParseResult result = config::Parse(arguments.config, options);
+  if (!result.ok()) return absl::InvalidArgumentError(result.ErrorText());
+  if (AdminClient::Connect(result.config->admin_socket).ok()) {
+    return absl::FailedPreconditionError(
+        "the gateway runs; end those of all of the run's clusters first (systemctl stop "
+        "causewayd)");
+  }
+  const std::string state = absl::StrCat(result.config->state_directory, "/", arguments.run);
+  absl::StatusOr<size_t> fragments =
+      checkpoint::Snapshots(state + ".snapshots")
+          .Restore(arguments.label, checkpoint::Store(state + ".state"));
+  if (!fragments.ok()) return fragments.status();
+  return absl::StrCat("run '", arguments.run, "' will go on from snapshot '", arguments.label,
+                      "' (", *fragments, " fragments); say the same on its other clusters, then ",
+                      "start all gateways. What was undone lies in ", state, ".state.set-aside");
+}
+
 absl::StatusOr<std::string> Change(const Verb& verb, const Arguments& arguments) {
+  if (!arguments.label.empty()) return Restore(arguments);
   if (verb.verb == Request::APPROVE_ROLLBACK && !arguments.approve) {
     return absl::InvalidArgumentError(
-        "this undoes committed rounds for good; say --approve if you mean it");
+        "this undoes committed rounds for good; say --approve if you mean it, or name a snapshot "
+        "with --to");
   }
   Request request;
   request.set_run(arguments.run);
@@ -86,7 +124,11 @@ void Add(CLI::App* run, const Verb& verb, const Environment& environment) {
                         "The one that decides where exactly half is left");
   }
   if (verb.verb == Request::APPROVE_ROLLBACK) {
-    command->add_flag("--approve", arguments->approve, "Yes: undo what nobody here has");
+    command->add_option("--to", arguments->label, "The label of a snapshot")
+        ->excludes(
+            command->add_flag("--approve", arguments->approve, "Yes: undo what nobody here has"));
+    command->add_option("--config", arguments->config, "The gateway's, which names its state")
+        ->capture_default_str();
   }
   command->add_option("--socket", arguments->socket, "The daemon's admin.socket")
       ->capture_default_str();

@@ -114,6 +114,9 @@ struct Run {
 struct Checkpoint {
   int64_t rounds = 20;
   int64_t interval_ms = 60'000;
+  int64_t snapshots = 4;  // labelled by trainers, of a run; 0: none is kept
+
+  bool operator==(const Checkpoint&) const = default;
 };
 
 struct Config {

@@ -31,6 +31,7 @@ const std::vector<Key>& Keys() {
       {"", "checkpoint", false},
       {"checkpoint", "rounds", false},
       {"checkpoint", "interval", false},
+      {"checkpoint", "snapshots", false},
       {"", "runs", false},
       {"runs[]", "name", true},
       {"runs[]", "clusters", true},

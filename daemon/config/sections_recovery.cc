@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kRoundsMax = 1'000'000;
 constexpr int64_t kIntervalMsMax = int64_t{24} * 3600 * 1000;
+constexpr int64_t kSnapshotsMax = 1000;
 constexpr int64_t kGraceMsMin = 10;
 constexpr int64_t kGraceMsMax = int64_t{3600} * 1000;
 constexpr int64_t kGraceMsDefault = 5'000;
@@ -21,6 +22,7 @@ void ReadCheckpoint(MapReader& top, const Context& context, Checkpoint* checkpoi
                    context.findings);
   reader.Integer("rounds", 0, kRoundsMax, &checkpoint->rounds);
   reader.DurationMs("interval", 0, kIntervalMsMax, &checkpoint->interval_ms);
+  reader.Integer("snapshots", 0, kSnapshotsMax, &checkpoint->snapshots);
   if (checkpoint->rounds == 0 && checkpoint->interval_ms == 0) {
     reader.Warning("interval",
                    "with rounds 0, too, no outer state is kept on disk: when all gateways of a run "

@@ -46,6 +46,8 @@ struct Checkpoints::Job {
   engine::FragmentId fragment = 0;
   Data data;
   std::vector<uint8_t> schema;  // to be written first; empty: it is there
+  std::string label;            // of the snapshot that it is for; empty: none
+  bool begins = false;          // that snapshot
   std::string header;
   std::vector<absl::Span<const uint8_t>> sections;
   int64_t begun_us = 0;
@@ -63,6 +65,7 @@ Checkpoints::Checkpoints(const Surroundings& around, const std::string& run, con
       records_(std::move(records)),
       limits_(LimitsOf(around.config->checkpoint)),
       store_(absl::StrCat(around.config->state_directory, "/", run, ".state")),
+      snapshots_(absl::StrCat(around.config->state_directory, "/", run, ".snapshots")),
       writer_(std::make_unique<work::WorkerPool>(1)) {}
 
 Checkpoints::~Checkpoints() { Detach(); }
@@ -78,6 +81,8 @@ void Checkpoints::Detach() {
   attached_.reset();
   data_.reset();
   schedules_.clear();
+  labelled_.clear();
+  held_.clear();
   busy_ = flushing_ = schema_written_ = hanging_ = false;
   around_.loop->Cancel(timer_);
   around_.loop->Cancel(still_timer_);
@@ -85,7 +90,9 @@ void Checkpoints::Detach() {
 }
 
 void Checkpoints::OnChange(engine::FragmentId fragment) {
-  if (!data_ || !limits_.enabled()) return;
+  if (!data_) return;
+  HoldIfLabelled(fragment);
+  if (!limits_.enabled()) return;
   schedules_.at(fragment).OnChange(loop::Now());
   if (!busy_) BeginDue();
 }
@@ -95,6 +102,10 @@ void Checkpoints::BeginDue() {
   around_.loop->Cancel(timer_);
   timer_ = 0;
   if (busy_ || !data_) return;
+  if (!held_.empty()) {
+    CaptureHeld();
+    return;
+  }
   const int64_t now = loop::Now();
   std::optional<int64_t> next;
   for (engine::FragmentId f = 0; f < schedules_.size(); ++f) {
@@ -123,16 +134,72 @@ void Checkpoints::Begin(engine::FragmentId fragment) {
       });
 }
 
+// While the value is taken for being replaced: whoever is being sent it would be told that it is
+// gone, and what is being encoded reads it.
+bool Checkpoints::Readable(engine::FragmentId fragment) const {
+  const endpoint::LocalEndpoint& endpoint = *data_->endpoint;
+  const exchange::StateTransfer& state = data_->exchange->state(fragment);
+  const bool busy = data_->exchange->rounds(fragment).encoding() || state.serving() ||
+                    (endpoint.open(fragment) && !endpoint.Encoded(fragment));
+  return !busy && endpoint.Holds(fragment, state.committed().round);
+}
+
+void Checkpoints::Keep(engine::FragmentId fragment, engine::RoundNumber round,
+                       const std::string& label) {
+  if (!data_ || fragment >= data_->exchange->size()) return;
+  const auto known = labelled_.find(fragment);
+  if (known != labelled_.end() && known->second.round == round) return;  // of another rank
+  if (label != label_ || !label_fragments_.insert(fragment).second) {
+    label_ = label;
+    label_fragments_ = {fragment};
+    label_begins_ = true;
+  }
+  labelled_[fragment] = {round, label};
+}
+
+// The value has changed. At the round that was labelled it stands still from here on.
+void Checkpoints::HoldIfLabelled(engine::FragmentId fragment) {
+  const auto labelled = labelled_.find(fragment);
+  if (labelled == labelled_.end()) return;
+  const auto committed = [this, fragment] { return data_->exchange->state(fragment).committed(); };
+  const Wanted wanted = labelled->second;
+  if (committed().round < wanted.round) return;
+  labelled_.erase(labelled);
+  if (around_.config->checkpoint.snapshots == 0) {
+    NotKept(fragment, wanted.label, "checkpoint.snapshots is 0 in the configuration");
+    return;
+  }
+  data_->exchange->rounds(fragment).BeginReplacing(
+      [this, fragment, wanted, committed, attached = std::weak_ptr<bool>(attached_)] {
+        if (attached.expired()) return;
+        if (committed().round == wanted.round && Readable(fragment)) {
+          held_.emplace_back(fragment, wanted.label);
+          if (!busy_) BeginDue();
+          return;
+        }
+        data_->exchange->rounds(fragment).EndReplacing();
+        NotKept(fragment, wanted.label,
+                absl::StrCat("round ", wanted.round, " has passed or is being sent to a joiner"));
+      });
+}
+
+void Checkpoints::CaptureHeld() {
+  const auto [fragment, label] = held_.front();
+  held_.pop_front();
+  busy_ = true;
+  Write(fragment, label);
+}
+
+void Checkpoints::NotKept(engine::FragmentId fragment, const std::string& label,
+                          const std::string& why) {
+  around_.log->Error(event::kCheckpointFailed, {{"run", run_}, {"fragment", fragment}},
+                     absl::StrCat("snapshot '", label, "' is incomplete: ", why));
+}
+
 // Nothing of the fragment changes until EndReplacing.
 void Checkpoints::Capture(engine::FragmentId fragment) {
-  exchange::FragmentExchange& rounds = data_->exchange->rounds(fragment);
-  const endpoint::LocalEndpoint& endpoint = *data_->endpoint;
-  const engine::StateId& state = data_->exchange->state(fragment).committed();
-  // Whoever is being sent the value would be told that it is gone.
-  const bool busy = rounds.encoding() || data_->exchange->state(fragment).serving() ||
-                    (endpoint.open(fragment) && !endpoint.Encoded(fragment));
-  if (busy || !endpoint.Holds(fragment, state.round)) {
-    rounds.EndReplacing();
+  if (!Readable(fragment)) {
+    data_->exchange->rounds(fragment).EndReplacing();
     busy_ = false;
     timer_ = around_.loop->After(kBusyRetryUs, [this] {
       timer_ = 0;
@@ -140,12 +207,22 @@ void Checkpoints::Capture(engine::FragmentId fragment) {
     });
     return;
   }
+  schedules_[fragment].OnBegun();
+  Write(fragment, "");
+}
+
+// The value stands still; `label`: where it goes, empty: to the run's checkpoints.
+void Checkpoints::Write(engine::FragmentId fragment, std::string label) {
+  const endpoint::LocalEndpoint& endpoint = *data_->endpoint;
+  const engine::StateId& state = data_->exchange->state(fragment).committed();
   auto job = std::make_shared<Job>();
   job->fragment = fragment;
+  job->label = std::move(label);
   job->data = *data_;
   job->header = Header(fragment);
   job->begun_us = loop::Now();
-  if (!schema_written_) job->schema = data_->schema->Records();
+  if (job->label.empty() ? !schema_written_ : label_begins_) job->schema = data_->schema->Records();
+  if (!job->label.empty()) job->begins = std::exchange(label_begins_, false);
   const absl::Span<const float> values = endpoint.Value(fragment, state.round);
   absl::Span<const float> momentum;
   if (data_->outer->rule(fragment).UsesMomentum()) {
@@ -155,7 +232,6 @@ void Checkpoints::Capture(engine::FragmentId fragment) {
                                                   ? endpoint.CommittedResidual(fragment)
                                                   : absl::Span<const uint16_t>();
   job->sections = {BytesOf(momentum), BytesOf(residual), BytesOf(values)};
-  schedules_[fragment].OnBegun();
 
   // Posts to the loop, void once the data is another's.
   const auto post = [loop = around_.loop,
@@ -170,8 +246,11 @@ void Checkpoints::Capture(engine::FragmentId fragment) {
   const int64_t patience_us =
       around_.config->peer_timeout_ms * 1000 + bytes * 1'000'000 / kDiskBytesPerSecond;
   still_timer_ = around_.loop->After(patience_us, [this, job] { OnHanging(job); });
-  writer_->Submit([this, job, post, release, store = store_] {
-    if (!job->schema.empty()) job->result = store.WriteSchema(job->schema);
+  const auto kept = static_cast<size_t>(around_.config->checkpoint.snapshots);
+  writer_->Submit([this, job, post, release, kept, snapshots = snapshots_,
+                   store = job->label.empty() ? store_ : snapshots_.Of(job->label)] {
+    if (job->begins) job->result = snapshots.Begin(job->label, kept);
+    if (job->result.ok() && !job->schema.empty()) job->result = store.WriteSchema(job->schema);
     if (job->result.ok()) {
       job->result = store.Write(
           job->fragment, job->header, job->sections,
@@ -215,6 +294,16 @@ void Checkpoints::OnFailure(engine::FragmentId fragment, const std::string& why)
 void Checkpoints::OnWritten(const std::shared_ptr<Job>& job) {
   busy_ = hanging_ = false;
   const int64_t now = loop::Now();
+  if (!job->label.empty()) {
+    if (!job->result.ok()) {
+      NotKept(job->fragment, job->label, std::string(job->result.message()));
+    } else {
+      around_.log->Info(event::kCheckpointWritten, {{"run", run_}, {"fragment", job->fragment}},
+                        absl::StrCat("kept under the label '", job->label, "'"));
+    }
+    BeginDue();
+    return;
+  }
   around_.metrics->checkpoints.With({run_, job->result.ok() ? "written" : "failed"}).Add(1);
   if (job->result.ok()) {
     schema_written_ = true;

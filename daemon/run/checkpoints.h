@@ -7,6 +7,9 @@
 // Where the disk takes nothing for peer_timeout the value may change again: what was being written
 // is void, and nothing more is until the disk lets go of it.
 //
+// The state of a round that a trainer has labelled is written under its label as soon as it is
+// committed, and stands still until it is: it is the same moment in all clusters.
+//
 // What is found at the start is refused by name where it is torn, corrupt or of another run, schema
 // or algorithm, and the one before it is looked at.
 //
@@ -16,13 +19,17 @@
 #define CAUSEWAY_DAEMON_RUN_CHECKPOINTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "daemon/checkpoint/schedule.h"
+#include "daemon/checkpoint/snapshots.h"
 #include "daemon/checkpoint/store.h"
 #include "daemon/engine/event.h"
 #include "daemon/exchange/exchange.h"
@@ -65,11 +72,14 @@ class Checkpoints {
   // ---- while the run goes on
   void Attach(Data data);
   void Detach();  // before the data goes
-  // The run's trainers came with more tensors: from now on a start may find that schema here, where the
-  // record still names one that it extends. On disk when it returns. Not while writing().
+  // The run's trainers came with more tensors: from now on a start may find that schema here, where
+  // the record still names one that it extends. On disk when it returns. Not while writing().
   absl::Status KeepSchema(const schema::Schema& schema);
   bool writing() const { return busy_; }
   void OnChange(engine::FragmentId fragment);
+  // What this round of the fragment commits is to be kept under a label. Once a round; the labels
+  // of fragments that are given one after the other are one snapshot until a fragment comes again.
+  void Keep(engine::FragmentId fragment, engine::RoundNumber round, const std::string& label);
   // Everything is to be on disk. Call until true: all of it is, or cannot be.
   bool Flush();
   // Forgets the run. Waits for what is being written.
@@ -81,6 +91,10 @@ class Checkpoints {
 
  private:
   struct Job;
+  struct Wanted {
+    engine::RoundNumber round;
+    std::string label;
+  };
 
   std::optional<engine::HeldFragment> LoadFragment(const engine::Record& record, const Data& data,
                                                    engine::FragmentId fragment);
@@ -92,6 +106,11 @@ class Checkpoints {
   void BeginDue();
   void Begin(engine::FragmentId fragment);
   void Capture(engine::FragmentId fragment);
+  bool Readable(engine::FragmentId fragment) const;
+  void HoldIfLabelled(engine::FragmentId fragment);
+  void CaptureHeld();
+  void NotKept(engine::FragmentId fragment, const std::string& label, const std::string& why);
+  void Write(engine::FragmentId fragment, std::string label);
   void OnWritten(const std::shared_ptr<Job>& job);
   void Release(Job& job);
   void OnHanging(const std::shared_ptr<Job>& job);
@@ -106,6 +125,7 @@ class Checkpoints {
   const RecordsOf records_;
   const checkpoint::Limits limits_;
   const checkpoint::Store store_;
+  const checkpoint::Snapshots snapshots_;
 
   std::optional<Data> data_;
   std::vector<checkpoint::Schedule> schedules_;  // by fragment
@@ -117,6 +137,12 @@ class Checkpoints {
   int64_t not_before_us_ = 0;
   loop::TimerId timer_ = 0;
   bool residuals_restored_ = false;
+
+  std::map<engine::FragmentId, Wanted> labelled_;                // rounds to come
+  std::deque<std::pair<engine::FragmentId, std::string>> held_;  // stand still until captured
+  std::string label_;                                            // of the newest snapshot
+  std::set<engine::FragmentId> label_fragments_;                 // that it was given
+  bool label_begins_ = false;                                    // nothing of it is written yet
 
   std::string failure_;  // of the newest attempt; empty: none
   int64_t written_us_ = 0;

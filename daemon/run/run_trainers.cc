@@ -91,6 +91,9 @@ void Run::OnSubmit(trainers::Session& session, const trainers::SubmitRequest& re
   const uint64_t room = std::numeric_limits<uint64_t>::max() - op.weight;
   op.weight += std::min(room, request.weight);
   op.submits[session.rank()] = request.sequence;
+  if (!request.label.empty() && HasOuterRule(config_)) {
+    checkpoints_.Keep(request.fragment, request.base_round + 1, request.label);
+  }
   // What the other ranks do with their parts is no reason for this one to wait.
   if (trainer_->world > 1) {
     session.SendSubmitted(request.sequence, request.op, request.base_round + 1);

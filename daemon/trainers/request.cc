@@ -139,7 +139,15 @@ absl::StatusOr<Request> Read(const local::Submit& m) {
   if (m.origin == static_cast<uint8_t>(local::Origin::kOlder) && m.base_round == 0) {
     return Refuse("Submit: there is no value before base_round");
   }
+  const size_t label_size = strnlen(m.label, sizeof(m.label));
+  if (!AllZero(m.label + label_size, sizeof(m.label) - label_size)) {
+    return Refuse("Submit: bytes after the end of the label are not zero");
+  }
+  if (label_size > 0 && !local::IsLabel(m.label, label_size)) {
+    return Refuse("Submit: a label is at most 31 letters, digits and . _ -, the first no sign");
+  }
   SubmitRequest request;
+  request.label.assign(m.label, label_size);
   request.op = m.op;
   request.fragment = m.fragment;
   request.origin = static_cast<local::Origin>(m.origin);

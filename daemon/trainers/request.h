@@ -57,6 +57,7 @@ struct SubmitRequest {
   local::Memory memory = local::Memory::kHost;
   int64_t base_round = 0;  // not negative
   uint64_t weight = 0;
+  std::string label;  // for the state that the round commits; empty: none
 };
 
 struct AppliedRequest {

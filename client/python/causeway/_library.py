@@ -77,7 +77,7 @@ class CCuda(ctypes.Structure):
 
 class CSubmission(ctypes.Structure):
     _fields_ = [("struct_bytes", u32), ("fragment", u32), ("base_round", i64), ("weight", u64),
-                ("origin", u8), ("asynchronous", u8), ("zero", u8 * 6)]
+                ("origin", u8), ("asynchronous", u8), ("zero", u8 * 6), ("label", ctypes.c_char_p)]
 
 
 class CResult(ctypes.Structure):

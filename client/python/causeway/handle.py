@@ -183,11 +183,12 @@ class Handle:
                    self.wait_timeout_s, "the run's start")
         return start.value == c.REPLACE_ALL, max(1, members.value)
 
-    def submit(self, fragment, slices, weight, origin=c.ORIGIN_BASE, asynchronous=False):
+    def submit(self, fragment, slices, weight, origin=c.ORIGIN_BASE, asynchronous=False, label=None):
         """Returns the operation's id. Waits for a gateway that is away, never for other clusters."""
         submission = c.CSubmission(struct_bytes=ctypes.sizeof(c.CSubmission), fragment=fragment,
                                    base_round=c.BASE_CURRENT, weight=whole_weight(weight), origin=origin,
-                                   asynchronous=1 if asynchronous else 0)
+                                   asynchronous=1 if asynchronous else 0,
+                                   label=label.encode() if label else None)
         op = c.u64()
 
         def attempt(slice_ms):

@@ -12,6 +12,7 @@ stay equal: what rank 0 computes from a result is what every rank writes.
 
 import contextlib
 import logging
+import re
 import time
 
 from . import _library as c
@@ -70,6 +71,7 @@ class Outer(late.LateRounds):
                          "connect_timeout": connect_timeout, "progress_interval": progress_interval}
         self._handle = None
         self._steps = 0
+        self._labels, self._snapshot = {}, None  # by fragment, for its next round; the newest label
         self._flights = []
         self._finished = False
         self._pace = pace.Pace()
@@ -206,7 +208,8 @@ class Outer(late.LateRounds):
         else:
             slices, hosts = self._set.flat_slices(fragment, snapshot)
         weight = whole_weight(self.weight) * (step - self._work_since[fragment])
-        op = self._handle.submit(fragment, slices, weight, origin, asynchronous)
+        op = self._handle.submit(fragment, slices, weight, origin, asynchronous, self._labels.get(fragment))
+        self._labels.pop(fragment, None)
         del hosts
         return op
 
@@ -405,6 +408,15 @@ class Outer(late.LateRounds):
         finally:
             tensors_.restore(kept)
 
+    def snapshot(self, label):
+        """Has every gateway keep, under ``label``, the state that each fragment's next round commits: values and
+        outer momentum. All clusters' trainers call it after the same step. `causeway run rollback NAME --to LABEL`
+        goes back to it. At most 31 letters, digits and . _ -, the first a letter or digit."""
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", label):
+            raise errors.InvalidCall(f"{label!r} is no label: at most 31 letters, digits and . _ -")
+        self._labels = dict.fromkeys(range(self.fragments), label)
+        self._snapshot = label
+
     def stats(self):
         """Seconds, counts and bytes so far. blocked_s, the time inside these calls, is stall_s (results that
         were not there when they were due) and overhead_s (the rest); compute_use: 1 - blocked_s / wall_s.
@@ -426,7 +438,7 @@ class Outer(late.LateRounds):
         unfinished work: a restart joins anew and takes the run's newest values."""
         return {"format": _STATE_FORMAT, "run": self.run, "steps": self._steps, "H": self.H,
                 "fragments": self.fragments, "work_since": list(self._work_since),
-                "rounds": list(self._rounds) if self.run is not None else [],
+                "rounds": list(self._rounds) if self.run is not None else [], "snapshot": self._snapshot,
                 "in_flight": [[flight.fragment, flight.step] for flight in self._flights]}
 
     def load_state_dict(self, state):
@@ -441,6 +453,7 @@ class Outer(late.LateRounds):
         if self.run is not None and state["rounds"] != self._rounds:
             log.warning("run %s: the saved state is of rounds %s, the run stands at %s", self.run,
                         state["rounds"], self._rounds)
+        self._snapshot = state.get("snapshot")
         self.resume_at(state["steps"])
 
     def resume_at(self, steps):

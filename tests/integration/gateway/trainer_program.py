@@ -104,6 +104,10 @@ class Program:
                    for i, p in enumerate(self.model.parameters())]
         return {"loss": sum(far) / len(far), **self.do_look()}
 
+    def do_snapshot(self, label):
+        self.outer_handle.snapshot(label)
+        return self.outer_handle.state_dict()
+
     def do_look(self):
         stats = self.outer_handle.stats()
         return {"sha256": sha256(self.model.parameters()), **stats}

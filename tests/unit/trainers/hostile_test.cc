@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -168,6 +169,10 @@ TEST_CASE("submissions that leave the layout") {
   refused([](local::Submit& s) { s.op = 0; }, "op 0");
   refused([](local::Submit& s) { s.zero[1] = 1; }, "padding");
   refused([](local::Submit& s) { s.origin = 2; }, "origin");
+  refused([](local::Submit& s) { s.label[0] = '.'; }, "label");
+  refused([](local::Submit& s) { s.label[1] = 'a'; }, "label");
+  refused([](local::Submit& s) { std::strcpy(s.label, "../etc"); }, "label");
+  refused([](local::Submit& s) { std::memset(s.label, 'a', sizeof(s.label)); }, "label");
   refused(
       [](local::Submit& s) {
         s.origin = 1;

@@ -103,6 +103,7 @@ TEST_CASE("requests of the document are parsed to what the document says") {
   CHECK(submit.op == 1);
   CHECK(submit.base_round == 5);
   CHECK(submit.weight == 320);
+  CHECK(submit.label == "before");
   CHECK(submit.memory == local::Memory::kHost);
   CHECK(std::get<AbandonRequest>(parse("Abandon")).op == 1);
   CHECK(std::get<QueryRequest>(parse("Query")).session == 0x1122334455667788u);
