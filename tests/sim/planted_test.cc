@@ -27,9 +27,7 @@ const Plant kPlants[] = {
     {engine::PlantedFault::kNoIncarnations, "a restarted member is taken for the old one"},
     {engine::PlantedFault::kStaleResidual, "a residual of another round is kept"},
     {engine::PlantedFault::kOverwriteBase, "the value that a trainer stands on is overwritten"},
-    {engine::PlantedFault::kAnswersEarly, "an operation is judged before the lineage is decided",
-     3},
-    3},
+    {engine::PlantedFault::kAnswersEarly, "an operation is judged before its lineage is known", 3},
 };
 
 TEST_CASE("every planted bug is found", "[planted]") {
