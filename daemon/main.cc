@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "daemon/config/parse.h"
 #include "daemon/memory/allocator.h"
 #include "daemon/observe/events.h"
@@ -62,6 +63,9 @@ void RouteNetworkLog(observe::Logger* log) {
 
 int main(int argc, char** argv) {
   causeway::memory::KeepFreedMemory();
+  // Debian's Abseil looks for cycles at every lock, a twentieth of the processor time of a
+  // transfer.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app{
       "Causeway's gateway: exchanges a cluster's parameter deltas and gradients with its peers."};
   std::string file = "/etc/causeway/causeway.yaml";

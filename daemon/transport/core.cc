@@ -26,6 +26,7 @@ constexpr absl::Duration kDrainPoll = absl::Milliseconds(10);
 constexpr absl::Duration kStatusWait = absl::Seconds(2);
 // How old TCP's own numbers may be, for measuring and for a status.
 constexpr absl::Duration kTcpPeriod = absl::Seconds(1);
+constexpr absl::Duration kGatherPeriod = absl::Milliseconds(50);
 constexpr absl::Duration kTcpStatusAge = absl::Milliseconds(100);
 
 bool BehindRelay(const PeerConfig& peer) { return !peer.relay.empty(); }
@@ -145,10 +146,25 @@ void Core::Tick() {
     if (shared_->draining) entry.peer->Drain();
   }
   shared_->channels.Sweep();
+  Gather(now);
   std::vector<PeerRates> rates;
   for (auto& [name, entry] : entries_) rates.push_back(entry.peer->Rates(now));
   absl::MutexLock lock(&status_mutex_);
   rates_ = std::move(rates);
+}
+
+void Core::Gather(absl::Time now) {
+  if (now - gathered_at_ < kGatherPeriod) return;
+  Traffic traffic;
+  uint64_t received = 0, sent = 0;
+  for (auto& [name, entry] : entries_) entry.peer->AddTraffic(traffic, received, sent);
+  const double seconds = absl::ToDoubleSeconds(now - gathered_at_);
+  traffic.bytes_received_per_s = static_cast<double>(received - bytes_received_) / seconds;
+  traffic.bytes_sent_per_s = static_cast<double>(sent - bytes_sent_) / seconds;
+  gathered_at_ = now;
+  bytes_received_ = received;
+  bytes_sent_ = sent;
+  poller_->Gather(GatherTime(traffic), traffic.connections);
 }
 
 std::vector<PeerRates> Core::Rates() {

@@ -57,6 +57,7 @@ class Core final : public Transport {
   absl::StatusOr<Entry*> FindLinked(const std::string& peer);
   void Tick();
   void Settle();
+  void Gather(absl::Time now);
   TransportStatus StatusOnPoller();
   // Runs `task` on the poller thread and waits for it; false where the poller is gone.
   bool RunOnPoller(std::function<void()> task);
@@ -78,7 +79,10 @@ class Core final : public Transport {
   memory::BufferPool* const pool_;
   TransportListener* const listener_;
   int port_ = 0;
-  absl::Time tcp_seen_at_ = absl::InfinitePast();  // poller thread
+  absl::Time tcp_seen_at_ = absl::InfinitePast();  // poller thread, like the next three
+  absl::Time gathered_at_ = absl::InfinitePast();
+  uint64_t bytes_received_ = 0;  // by then
+  uint64_t bytes_sent_ = 0;
   bool started_ = false;
   bool stopped_ = false;
 

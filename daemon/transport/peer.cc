@@ -249,6 +249,14 @@ PeerStatus Peer::Status(absl::Time now) const {
   return status;
 }
 
+void Peer::AddTraffic(Traffic& traffic, uint64_t& received_bytes, uint64_t& sent_bytes) const {
+  received_bytes += record_.counters.payload_bytes_received;
+  sent_bytes += record_.counters.payload_bytes_acknowledged;
+  if (link_ == nullptr) return;
+  traffic.connections += link_->lanes_up() + 1;
+  traffic.rtt_min = std::min(traffic.rtt_min, link_->rtt().lowest());
+}
+
 PeerRates Peer::Rates(absl::Time now) const {
   PeerRates rates;
   rates.cluster = record_.config.cluster;

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "daemon/transport/gathering.h"
 #include "daemon/transport/link.h"
 #include "daemon/transport/shared.h"
 
@@ -54,6 +55,8 @@ class Peer final : public Link::Owner {
   void OnTcp(absl::Time now);  // shared.tcp is new
   PeerStatus Status(absl::Time now) const;
   PeerRates Rates(absl::Time now) const;
+  // Adds this peer's connections, and to the totals what it received and sent since Start.
+  void AddTraffic(Traffic& traffic, uint64_t& received_bytes, uint64_t& sent_bytes) const;
 
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;

@@ -4,10 +4,26 @@
 
 #include <grpc/support/time.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace causeway::transport {
+
+namespace {
+
+// gRPC rounds deadlines up to milliseconds; only the infinite past does not wait.
+gpr_timespec Deadline(absl::Time when) {
+  if (when == absl::InfinitePast()) return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  const auto wait =
+      absl::ToChronoNanoseconds(std::max(when - MonotonicNow(), absl::ZeroDuration()));
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(wait.count(), GPR_TIMESPAN));
+}
+
+}  // namespace
 
 absl::Time MonotonicNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -61,21 +77,33 @@ void Poller::RunTimers(absl::Time now) {
   }
 }
 
+void Poller::Gather(absl::Duration pause, int connections) {
+  pause_ = pause;
+  connections_ = connections;
+}
+
+// gRPC serves one socket in each look, and a look may end no event; so nothing is left when there
+// were as many as there are connections.
+absl::Time Poller::GatherUntil(absl::Time wake) {
+  if (pause_ == absl::ZeroDuration()) return wake;
+  if (looks_left_-- > 0) return absl::InfinitePast();
+  looks_left_ = connections_;
+  absl::SleepFor(std::min(pause_, std::max(wake - MonotonicNow(), absl::ZeroDuration())));
+  return absl::InfinitePast();
+}
+
 void Poller::Run(absl::Duration period) {
   absl::Time next_tick = MonotonicNow() + period;
   for (;;) {
     void* tag = nullptr;
     bool ok = false;
     const absl::Time wake =
-        timers_.empty() ? next_tick : std::min(next_tick, timers_.begin()->first);
-    const auto wait =
-        absl::ToChronoNanoseconds(std::max(wake - MonotonicNow(), absl::ZeroDuration()));
-    const gpr_timespec deadline =
-        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(wait.count(), GPR_TIMESPAN));
-    switch (queue_->AsyncNext(&tag, &ok, deadline)) {
+        GatherUntil(timers_.empty() ? next_tick : std::min(next_tick, timers_.begin()->first));
+    switch (queue_->AsyncNext(&tag, &ok, Deadline(wake))) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
+        looks_left_ = connections_;
         static_cast<Event*>(tag)->OnEvent(ok);
         settle_();
         break;

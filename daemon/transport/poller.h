@@ -52,6 +52,10 @@ class Poller {
   // Ends the thread once the queue is drained. Nothing may be started on the queue any more. Not
   // from the poller.
   void Shutdown();
+  // From now on lets what comes add up for `pause` between two looks at the queue, each of which
+  // serves all that `connections` have; zero: waits for the next event instead. On the poller
+  // thread.
+  void Gather(absl::Duration pause, int connections);
   bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
@@ -67,12 +71,17 @@ class Poller {
   void Run(absl::Duration period);
   void RunTasks();
   void RunTimers(absl::Time now);
+  // Of the queue, when to give up waiting at the latest.
+  absl::Time GatherUntil(absl::Time wake);
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   std::function<void()> tick_;
   std::function<void()> settle_;
   std::multimap<absl::Time, std::function<void()>> timers_;  // of the thread
   Wake wake_;
+  absl::Duration pause_;  // of the thread, like the next two
+  int connections_ = 0;
+  int looks_left_ = 0;  // before the next pause
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool awake_ ABSL_GUARDED_BY(mutex_) = false;  // the alarm is set, or tasks are about to run

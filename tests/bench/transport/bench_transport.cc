@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/memory/allocator.h"
 #include "daemon/transport/poller.h"
 #include "tests/bench/transport/bench_end.h"
@@ -93,7 +94,8 @@ std::string Answer(BenchEnd& end, const std::string& line) {
 }
 
 int Main(int argc, char** argv) {
-  memory::KeepFreedMemory();
+  memory::KeepFreedMemory();  // both like the daemon
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   Options options;
   bool raw = false;
   CLI::App app{"One end of a link; see tests/bench/run."};
