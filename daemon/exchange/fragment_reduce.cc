@@ -82,6 +82,7 @@ void FragmentExchange::StartReduction(const engine::Reduce& action) {
     SpendUnused();
     AskForMissing();
   }
+  if (!reduction_->unchanged()) own_.Demand(action.round);
   ReduceMore();
   AnnounceIfHeld();
 }

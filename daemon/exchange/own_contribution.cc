@@ -38,7 +38,7 @@ OwnContribution::OwnContribution(const Context& context, engine::FragmentId frag
 void OwnContribution::Start(const engine::StartContribution& action) {
   own_ = std::make_unique<Contribution>(action, chunks_);
   plan_.reset();
-  begun_ = false;
+  begun_ = demanded_ = false;
   Address(action.epoch, action.to);
   TryBegin();
 }
@@ -50,8 +50,15 @@ void OwnContribution::Address(engine::Epoch epoch, engine::ClusterSet to) {
   own_->Address(epoch, to, plan_ ? routing_->Of(own_->plan(), *plan_) : nullptr);
 }
 
+void OwnContribution::Demand(engine::RoundNumber round) {
+  if (!own_ || own_->round() != round) return;
+  demanded_ = true;
+  TryBegin();
+}
+
 void OwnContribution::TryBegin() {
-  if (!own_ || begun_ || context_.endpoint->open(fragment_) || !may_begin_()) return;
+  if (!own_ || begun_ || (own_->weight() == 0 && !demanded_)) return;
+  if (context_.endpoint->open(fragment_) || !may_begin_()) return;
   if (!plan_) Address(own_->epoch(), {});
   const bool outer = context_.outer->rule(fragment_).HasOuterState();
   const bool ready =

@@ -39,6 +39,10 @@ class OwnContribution {
   // `settled_later`: a commit on its way speaks of this operation and will Settle it.
   void Release(engine::OpId op, bool settled_later);
 
+  // The contribution to this round is combined with others. Until then one without weight is not
+  // encoded: where all are, as in a last round after which nothing was trained, nobody needs its
+  // bytes.
+  void Demand(engine::RoundNumber round);
   // Something that a start waits for may be there: a value, a plan.
   void TryBegin();
   // A member asks for chunks of the contribution to this round, encoded or not.
@@ -76,7 +80,8 @@ class OwnContribution {
   std::unique_ptr<Contribution> own_;
   std::optional<planning::Plan> plan_;  // own_'s; the book forgets old ones, a contribution may not
   bool begun_ = false;                  // own_ is the endpoint's open contribution
-  uint32_t encoding_ = 0;               // chunks on workers
+  bool demanded_ = false;
+  uint32_t encoding_ = 0;  // chunks on workers
   bool retrying_ = false;
   bool drop_when_encoded_ = false;  // the endpoint's open contribution counts nowhere
 

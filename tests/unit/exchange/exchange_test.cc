@@ -172,6 +172,11 @@ TEST_CASE(
 TEST_CASE("a round of weight zero commits unchanged, also before anything is encoded") {
   Pair pair("int4:ef", {outer::RuleSpec::Kind::kNesterov, 0.7, 0.5}, kElements);
   Begin(pair);
+  int sent = 0;
+  pair.wire.lose = [&sent](const exchange::ChunkAddress&) {
+    ++sent;
+    return false;
+  };
   const engine::Reduce order = pair.Order(1, {0, 0});
   for (auto& side : pair.sides) {
     side->Start(1, 0, kBoth);
@@ -183,6 +188,22 @@ TEST_CASE("a round of weight zero commits unchanged, also before anything is enc
   pair.Until([&] { return !pair.a().committed.empty() && !pair.b().committed.empty(); });
   CHECK(Equal(pair.a().Value(1), pair.a().Value(0)));
   pair.Until([&] { return !pair.a().endpoint->open(0); });
+  CHECK(sent == 0);
+}
+
+TEST_CASE("a contribution without weight is sent where others have some") {
+  Pair pair("int8", {}, kElements);
+  Begin(pair);
+  WriteNoise(pair.a(), 2);
+  WriteNoise(pair.b(), 3);
+  const engine::Reduce order = pair.Order(1, {0, 3});
+  for (size_t i = 0; i < 2; ++i) {
+    pair.sides[i]->Start(1, order.contributors[i].weight, kBoth);
+    pair.sides[i]->rounds().Reduce(order);
+  }
+  Commit(pair, order, engine::OwnPart::kCounted);
+  CHECK(Equal(pair.a().Value(1), pair.b().Value(1)));
+  CHECK_FALSE(Equal(pair.a().Value(1), pair.a().Value(0)));
 }
 
 TEST_CASE("lost chunks are sent again from what is retained") {
