@@ -14,6 +14,7 @@
 #include "daemon/gpu/choice.h"
 #include "daemon/gpu/open.h"
 #include "daemon/observe/events.h"
+#include "daemon/run/algorithm.h"
 #include "daemon/run/incarnation.h"
 #include "daemon/run/version.h"
 #include "security/tls_observer.h"
@@ -105,8 +106,8 @@ absl::Status Daemon::OpenGpu() {
   if (!account.ok()) return account.status();
   std::vector<compression::CodecSpec> codecs;
   for (const config::Run& run : config_.runs) {
-    absl::StatusOr<compression::CodecSpec> codec = compression::CodecSpec::Parse(run.codec.kind);
-    if (codec.ok()) codecs.push_back(*codec);
+    const std::vector<compression::CodecSpec> ladder = LadderOf(run.codec);
+    codecs.insert(codecs.end(), ladder.begin(), ladder.end());
   }
   absl::StatusOr<gpu::Choice> choice =
       gpu::Choose(static_cast<gpu::Use>(config_.gpu), codecs, [&] { return gpu::Open(*account); });

@@ -17,7 +17,8 @@ namespace {
 
 namespace event = observe::event;
 
-// Top-level keys whose new values take effect at the next start.
+// Top-level keys whose new values take effect at the next start; tests/unit/tree checks that each
+// is looked at.
 std::vector<std::string> NeedRestart(const config::Config& now, const config::Config& fresh) {
   std::vector<std::string> keys;
   const auto compare = [&](const char* key, bool same) {
@@ -38,7 +39,9 @@ std::vector<std::string> NeedRestart(const config::Config& now, const config::Co
   compare("peer_timeout", now.peer_timeout_ms == fresh.peer_timeout_ms);
   compare("lanes", now.lanes == fresh.lanes);
   compare("workers", now.workers == fresh.workers);
+  compare("gpu", now.gpu == fresh.gpu);
   compare("memory", now.memory_bytes == fresh.memory_bytes);
+  compare("checkpoint", now.checkpoint == fresh.checkpoint);
   compare("runs", now.runs == fresh.runs);
   compare("metrics", now.metrics_listen == fresh.metrics_listen);
   compare("admin", now.admin_socket == fresh.admin_socket && now.admin_group == fresh.admin_group);

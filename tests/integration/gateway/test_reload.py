@@ -72,9 +72,10 @@ class Reload(unittest.TestCase):
             pair.until_linked()
 
             # What needs a restart is named and left alone.
-            self.rewrite(paris, lambda text: text.replace("workers: 2", "workers: 1"))
+            self.rewrite(paris, lambda text: text.replace("workers: 2", "workers: 1") +
+                         "gpu: off\ncheckpoint: {rounds: 7}\n")
             self.reload(paris, "config.reloaded")
-            self.assertEqual(paris.until_event("config.warning", "next start")["keys"], "workers")
+            self.assertEqual(paris.until_event("config.warning", "next start")["keys"], "workers gpu checkpoint")
             self.assertEqual(paris.status()["incarnation"], incarnation)
             self.assertEqual(paris.peer("tokyo")["state"], "up")
 

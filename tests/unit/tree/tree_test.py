@@ -117,6 +117,12 @@ class Tree(unittest.TestCase):
             if path.startswith(PRODUCT) and not path.endswith(".py") and not has_header:
                 self.assertTrue(text.startswith(("//", "/*")), f"{path}: says nothing at its top")
 
+    def test_a_reload_looks_at_every_key(self):
+        keys = re.findall(r'\{"", "(\w+)", \w+\}', (ROOT / "daemon/config/keys.cc").read_text())
+        self.assertGreater(len(keys), 15, "the keys were not understood")
+        looked_at = re.findall(r'compare\("(\w+)"', (ROOT / "daemon/run/daemon_reload.cc").read_text())
+        self.assertEqual(sorted(keys), sorted(looked_at))
+
 
 if __name__ == "__main__":
     unittest.main()
