@@ -17,8 +17,6 @@ namespace {
 
 namespace event = observe::event;
 
-constexpr int kBadChunksMax = 8;  // of one link; a further one ends it
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Run>> Run::Create(const Surroundings& around,
@@ -215,6 +213,7 @@ void Run::OnCommitted(const exchange::CommitReport& report) {
   MaybeReady();
   checkpoints_.OnChange(record.fragment);
   planning_.OnCommitted(record, exchange_s);
+  bad_chunks_.OnCommit();
   TellLeader();
 }
 
@@ -230,7 +229,7 @@ void Run::OnBadChunk(engine::ClusterId from, const exchange::ChunkAddress& addre
                      absl::StrCat("a chunk was refused: ", status.message()));
   // The exchange asks for a better one each time. A peer that has none loses its link for a while,
   // and with it what it takes from others.
-  if (++bad_chunks_[from] <= kBadChunksMax) return;
+  if (!bad_chunks_.Note(from)) return;
   around_.transport->Disconnect(roster_.Name(from), status,
                                 absl::Milliseconds(around_.config->peer_timeout_ms));
 }

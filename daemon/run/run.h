@@ -22,6 +22,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/exchange/entropy_pool.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/run/bad_chunks.h"
 #include "daemon/run/checkpoints.h"
 #include "daemon/run/durable_file.h"
 #include "daemon/run/local_trainer.h"
@@ -281,7 +282,7 @@ class Run final : private exchange::ExchangeListener {
   bool draining_ = false;
   bool residual_lost_ = false;
   bool finished_ = false;
-  std::map<engine::ClusterId, int> bad_chunks_;  // on the present link
+  BadChunks bad_chunks_;
   std::string stall_reason_;
   uint64_t rounds_committed_ = 0;
   uint64_t rounds_excluded_ = 0;

@@ -26,7 +26,7 @@ engine::StateId ReadState(const wan::v1::StateId& in) {
 
 void Run::OnPeerUp(const std::string& cluster, uint64_t incarnation) {
   const engine::ClusterId peer = *roster_.Find(cluster);
-  bad_chunks_.erase(peer);
+  bad_chunks_.Forget(peer);
   SendAgain(peer, network_.OnPeerUp(peer, incarnation));
   if (exchange_) exchange_->OnPeerUp(peer);
   Drive(engine::PeerConnected{peer});
