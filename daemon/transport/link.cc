@@ -170,7 +170,12 @@ void Link::OnCredit(const wan::v1::Credit& credit) {
 }
 
 void Link::OnReceived() {
-  const absl::Time now = MonotonicNow();
+  frame_at_ = MonotonicNow();
+  tcp_received_.reset();
+  Heard(frame_at_);
+}
+
+void Link::Heard(absl::Time now) {
   received_at_ = now;
   if (!up_ || now - progress_reported_at_ < shared_.times.progress) return;
   progress_reported_at_ = now;
@@ -205,6 +210,7 @@ void Link::Tick(absl::Time now) {
     if (control_write_at_ != absl::InfiniteFuture()) control_write_at_ += gap;
   }
   if (!up_) return;
+  if (now - frame_at_ > 2 * shared_.times.heartbeat && BytesArrive(now)) Heard(now);
   if (silent(now) > shared_.times.peer_timeout) {
     End(absl::DeadlineExceededError(
         absl::StrCat("nothing was received from cluster ", peer_.config.cluster, " for ",
@@ -220,6 +226,15 @@ void Link::Tick(absl::Time now) {
   if (now - heartbeat_at_ >= shared_.times.heartbeat) heartbeat_due_ = true;
   SendGrants(/*all=*/true);
   TickLanes(now, gap > shared_.times.heartbeat ? gap : absl::ZeroDuration());
+}
+
+// A message that takes the line longer than peer_timeout, and what waits behind it, is no silence.
+bool Link::BytesArrive(absl::Time now) {
+  shared_.tcp.Refresh(now, shared_.times.progress);
+  const uint64_t received = shared_.tcp.Of(remotes()).bytes_received;
+  const bool more = tcp_received_.has_value() && received > *tcp_received_;
+  tcp_received_ = received;
+  return more;
 }
 
 void Link::OnViolation(const absl::Status& reason) { End(reason); }

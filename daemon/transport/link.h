@@ -163,6 +163,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   grpc::ByteBuffer Heartbeat(absl::Time now);
   void OnHeartbeat(const wan::v1::Heartbeat& heartbeat, absl::Time now);
   void OnCredit(const wan::v1::Credit& credit);
+  void Heard(absl::Time now);
+  bool BytesArrive(absl::Time now);
   void PumpControl();
   std::optional<grpc::ByteBuffer> NextControlFrame();
   void OnLaneWish(uint32_t wanted);
@@ -207,7 +209,9 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   RttMeter rtt_;
   absl::Time hello_sent_at_;
   absl::Time ticked_at_;
-  absl::Time received_at_;  // anything from the peer
+  absl::Time received_at_;                // anything from the peer
+  absl::Time frame_at_;                   // a whole frame
+  std::optional<uint64_t> tcp_received_;  // bytes, as of the newest look since then
   absl::Time progress_reported_at_;
   absl::Time heartbeat_at_;  // the newest of ours
   uint64_t heartbeat_received_ = 0;

@@ -130,7 +130,7 @@ void Link::Up(const wan::v1::Hello& hello, absl::Time now) {
   info_.peer_software = PrintableText(hello.software());
   info_.remote = stream_->remote();
   LearnAddress(hello.address());
-  received_at_ = now;
+  received_at_ = frame_at_ = now;
   heartbeat_at_ = now;
   heartbeat_due_ = true;
   SendLaneWish();

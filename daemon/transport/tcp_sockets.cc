@@ -79,6 +79,7 @@ void TcpTotals::Add(const TcpTotals& other) {
   }
   bytes_in_flight = in_flight;
   bytes_delivered += other.bytes_delivered;
+  bytes_received += other.bytes_received;
   connections += other.connections;
   paced += other.paced;
   segments_sent += other.segments_sent;
@@ -101,6 +102,7 @@ std::map<std::string, TcpTotals> ReadTcp() {
     one.segments_sent = info.tcpi_segs_out;
     one.segments_resent = info.tcpi_total_retrans;
     one.bytes_delivered = uint64_t{info.tcpi_delivered} * info.tcpi_snd_mss;
+    one.bytes_received = info.tcpi_bytes_received;
     one.bytes_in_flight = uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
     if (one.bytes_in_flight > 0) one.rtt_in_flight = absl::Microseconds(info.tcpi_rtt);
     one.bytes_unsent = info.tcpi_notsent_bytes;

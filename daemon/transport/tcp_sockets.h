@@ -24,6 +24,7 @@ struct TcpTotals {
   uint64_t segments_resent = 0;
   uint64_t bytes_unsent = 0;     // in the kernel, not yet on the wire
   uint64_t bytes_delivered = 0;  // acknowledged, also out of order
+  uint64_t bytes_received = 0;   // in order
   uint64_t bytes_in_flight = 0;
   uint64_t delivery_bytes_per_s = 0;   // TCP's estimates, only those not limited by what we sent
   absl::Duration send_buffer_limited;  // how long each had no room for more; the longest

@@ -153,7 +153,10 @@ class Stream:
     def write(self, payload, declared_bytes=None):
         """One gRPC message; `declared_bytes` lies about its length. False when the stream is over."""
         size = len(payload) if declared_bytes is None else declared_bytes
-        data = b"\x00" + struct.pack(">I", size & 0xFFFFFFFF) + payload
+        return self.more(b"\x00" + struct.pack(">I", size & 0xFFFFFFFF) + payload)
+
+    def more(self, data):
+        """Goes on with a message that was declared longer than what was written. False when the stream is over."""
         while data and not self.ended:
             room = min(self._windows[0], self._windows[1], FRAME_BYTES_MAX, len(data))
             if room <= 0:
