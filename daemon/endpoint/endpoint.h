@@ -73,7 +73,6 @@ class LocalEndpoint {
 
   const schema::Schema& schema() const { return *schema_; }
   const schema::Layout& layout() const { return *layout_; }
-  std::shared_ptr<const schema::Layout> shared_layout() const { return layout_; }
   const Options& options() const { return options_; }
 
   // To pass to trainers; owned here.

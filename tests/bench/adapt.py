@@ -7,7 +7,6 @@ middle of a round: that one and the next may be slow, those after are to be hidd
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 

@@ -10,7 +10,6 @@ and plain TCP connections that move the bytes of the codec before them both ways
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
