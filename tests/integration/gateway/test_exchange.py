@@ -83,6 +83,27 @@ class Exchange(unittest.TestCase):
                     self.assertLess(after[0]["loss"], before[0]["loss"])
                     self.end_equal(trainers)
 
+    def test_odd_shapes_and_16_bits(self):
+        """No elements at all, fewer than fragments, hundreds of tiny tensors, one element beyond a chunk."""
+        odd = {"nothing": ("float32", {"e": (0,), "f": (0, 4)}),
+               "scalar": ("float16", {"s": (), "e": (3, 0)}),
+               "tiny": ("bfloat16", {f"t{i}": (1 + i % 3,) for i in range(700)}),
+               "beyond": ("float16", {"w": ((1 << 18) + 1,), "v": (257,)})}
+        runs = [run_entry(name, algorithm="{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 3, "
+                                          "fragments: 3}") for name in odd]
+        with Pair(runs=runs) as pair:
+            trainers = [Trainer(pair, "paris"), Trainer(pair, "tokyo")]
+            for name, (dtype, shapes) in odd.items():
+                with self.subTest(shapes=name):
+                    for trainer, seed in zip(trainers, (3, 4)):
+                        trainer.run = name
+                        trainer.tell_outer(seed=seed, shapes=shapes, dtype=dtype)
+                    for trainer in trainers:
+                        trainer.answer()
+                    looks = both(trainers, "exchange", count=2)
+                    self.assertEqual((looks[0]["excluded"], looks[0]["participants"]), (0, 2))
+                    self.end_equal(trainers)
+
     def test_low_rank(self):
         with Pair(codec="{kind: lowrank:r4, error_feedback: true}") as pair:
             shapes = {"a.weight": (300, 200), "a.bias": (300,), "b.weight": (700, 400)}
