@@ -27,13 +27,15 @@ class Row:
 INT4 = "{kind: \"int4:b256:zstd\", error_feedback: true}"
 NESTEROV = "rule: nesterov, learning_rate: {}, momentum: 0.5, local_steps: {}"
 CO2 = "{{rule: co2, learning_rate: {}, local_steps: 25{}}}"
+SPARSE = "{rule: sparseloco, learning_rate: 1.0, local_steps: 10}"
 ROWS = {
     "every-step": Row("{rule: gradients}", INT4, mode="every-step", gap=0.2, bytes=10.5),
     "H=10": Row("{rule: average, local_steps: 10}", INT4, gap=1.2, bytes=88),
     "H=20": Row("{" + NESTEROV.format(0.7, 20) + "}", INT4, gap=1.6, bytes=175),
     "H=50": Row("{" + NESTEROV.format(0.8, 50) + "}", INT4, gap=2.4, bytes=440),
-    "extreme": Row("{rule: sparseloco, learning_rate: 1.0, local_steps: 10}",
-                   "{kind: \"btopk:k128:v2:ef:decay950\"}", 4e-3, gap=2.6, bytes=700),
+    "extreme": Row(SPARSE, "{kind: \"topk:k400:v2:ef:decay950\"}", 3e-3, gap=2.6, bytes=700),
+    "extreme-1000x": Row(SPARSE, "{kind: \"topk:k285:v2:ef:decay950\"}", 3e-3, gap=2.6, bytes=700),
+    "extreme-blocks": Row(SPARSE, "{kind: \"btopk:k128:v2:ef:decay950\"}", 4e-3),
     "sign-H=25": Row("{" + NESTEROV.format(0.8, 25) + "}", "{kind: \"sign:ef\"}", 3e-3),
     "4-clusters-H=50": Row("{" + NESTEROV.format(1.0, 50) + "}", INT4, clusters=4, gap=4.7, bytes=440),
     "co2": Row(CO2.format(0.5, ""), INT4, 4e-3, gap=8, bytes=230),
