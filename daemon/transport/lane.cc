@@ -70,7 +70,7 @@ void Lane::Pump() {
     stream_->Write(ToByteBuffer(EncodeChunkAck(received_)));
     return;
   }
-  std::optional<OutgoingChunk> chunk = owner_.NextChunk(*this);
+  std::optional<OutgoingChunk> chunk = owner_.NextChunk();
   if (!chunk.has_value()) return;
   if (unacknowledged_.empty()) moved_at_ = MonotonicNow();
   chunk->sequence = next_sequence_++;

@@ -29,7 +29,7 @@ class Lane final : public ByteStream::Handler {
   // afterwards unless ended() is false.
   class Owner {
    public:
-    virtual std::optional<OutgoingChunk> NextChunk(const Lane& lane) = 0;
+    virtual std::optional<OutgoingChunk> NextChunk() = 0;
     virtual void OnAcknowledged(const OutgoingChunk& chunk) = 0;
     virtual void OnReceived() = 0;  // a frame of any kind
     // May this chunk come in? An error ends the link.
@@ -57,10 +57,6 @@ class Lane final : public ByteStream::Handler {
   uint64_t unacknowledged_chunks() const { return unacknowledged_.size(); }
   uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
   bool acknowledged_any() const { return acknowledged_any_; }
-  // Something is unacknowledged, and nothing moved for so long.
-  bool stands(absl::Time now, absl::Duration patience) const {
-    return !unacknowledged_.empty() && now - moved_at_ > patience;
-  }
 
   // Writes what is due, if the stream takes it.
   void Pump();

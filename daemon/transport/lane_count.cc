@@ -19,8 +19,6 @@ constexpr double kRoomyBytes = 8 << 20;
 constexpr int kFirstRoomy = 4;
 constexpr int kFirstTight = 8;
 constexpr double kConfidenceMin = 0.3;
-// What one connection carries in a round trip without a thought; measured, it is twice that.
-constexpr double kEasyBytes = 6 << 20;
 
 }  // namespace
 
@@ -38,7 +36,6 @@ LaneCount::LaneCount(int fixed, int most, uint64_t send_buffer_bytes)
           std::min(kHttp2WindowBytes, kPayloadShare * static_cast<double>(send_buffer_bytes))),
       wanted_(std::min(most_, connection_bytes_ >= kRoomyBytes ? kFirstRoomy : kFirstTight)) {
   if (!automatic_) wanted_ = most_;
-  in_use_ = wanted_;
   if (!automatic_) {
     reason_ = absl::StrCat(wanted_,
                            most_ < fixed ? ": this peer's share of all lanes" : ": as configured");
@@ -48,16 +45,11 @@ LaneCount::LaneCount(int fixed, int most, uint64_t send_buffer_bytes)
                          absl::StrFormat("%.1f MB a connection", connection_bytes_ / 1e6));
 }
 
-bool LaneCount::Look(const DirectionRate& send, absl::Duration rtt, bool paced) {
+bool LaneCount::Look(const DirectionRate& send, absl::Duration rtt) {
   if (!automatic_ || send.confidence < kConfidenceMin || rtt <= absl::ZeroDuration()) return false;
   const double in_flight = send.bytes_per_s * absl::ToDoubleSeconds(rtt);
   const double lanes = std::ceil(kHeadroom * in_flight / connection_bytes_) + 1;
   const int enough = static_cast<int>(std::min<double>(lanes, most_));
-  const double easy =
-      std::ceil(kHeadroom * in_flight / std::min(kEasyBytes, connection_bytes_ / 2));
-  const int using_now = paced ? static_cast<int>(std::min<double>(easy, most_)) : most_;
-  in_use_ = std::max(using_now, enough_before_);  // fewer when two looks agree
-  enough_before_ = using_now;
   const bool more = enough > wanted_;
   const bool agreed = more && more_before_;
   more_before_ = more && !agreed;

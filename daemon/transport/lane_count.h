@@ -1,11 +1,10 @@
 // LaneCount: how many lanes a link wants, from what one connection can hold in flight and what the
 // path carries.
 //
-// How many of them carry chunks is another number: several BBR connections keep a queue of a whole
-// round trip in the bottleneck, one keeps none, so where one is enough the others stay warm and
-// wait. Plain logic, one thread at a time. Lanes are only added while a link lives: an idle lane
-// costs a socket and keeps its window for the next round. Rejected: growing by trial and watching
-// the rate, which mistakes every change of the path for its own doing.
+// Plain logic, one thread at a time. Lanes are only added while a link lives: an idle lane costs a
+// socket and keeps its window for the next round. Rejected: growing by trial and watching the rate,
+// which mistakes every change of the path for its own doing; and chunks on one lane where one is
+// enough, which is not paced like several: rounds took as long, and sent a sixth of it twice.
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_LANE_COUNT_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_LANE_COUNT_H_
 
@@ -26,13 +25,11 @@ class LaneCount {
   LaneCount(int fixed, int most, uint64_t send_buffer_bytes);
 
   // Looks at the rates, once a second or so. True: it wants more now. Two looks in a row must
-  // agree. `paced`: all connections are under BBR, which alone fills a line without a queue or
-  // despite loss.
-  bool Look(const DirectionRate& send, absl::Duration rtt, bool paced);
+  // agree.
+  bool Look(const DirectionRate& send, absl::Duration rtt);
 
   int wanted() const { return wanted_; }
-  int in_use() const { return in_use_; }  // of those, as long as they make progress
-  int most() const { return most_; }      // may ever want
+  int most() const { return most_; }  // may ever want
   // For people, such as "6: 119.2 MB/s over 100 ms, 2.9 MB a connection".
   const std::string& reason() const { return reason_; }
 
@@ -41,8 +38,6 @@ class LaneCount {
   const int most_;
   const double connection_bytes_;
   int wanted_;
-  int in_use_;
-  int enough_before_ = 0;
   bool more_before_ = false;
   std::string reason_;
 };

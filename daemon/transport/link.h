@@ -134,7 +134,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   void OnClosed(const absl::Status& reason) override;
 
   // Of its lanes.
-  std::optional<OutgoingChunk> NextChunk(const Lane& lane) override;
+  std::optional<OutgoingChunk> NextChunk() override;
   void OnAcknowledged(const OutgoingChunk& chunk) override;
   void OnReceived() override;
   absl::StatusOr<Lane::Admission> Admit(const ChunkFrame& chunk) override;
@@ -173,7 +173,6 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   void TickLanes(absl::Time now, absl::Duration own_pause);
   void BreakLane(LaneSlot& slot, bool stalled, absl::Time now);
   void EndLanes();
-  bool Spare(const Lane& lane, absl::Time now) const;  // others carry the chunks
   void EndWith(const absl::Status& reason, Farewell farewell);
 
   Shared& shared_;

@@ -13,7 +13,6 @@ namespace causeway::transport {
 namespace {
 
 constexpr int kStallDoublingsMax = 4;
-constexpr absl::Duration kStandingMin = absl::Seconds(1);
 
 }  // namespace
 
@@ -80,7 +79,7 @@ void Link::OnLaneUp(Lane&) { paced_bytes_per_s_.reset(); }
 void Link::Pace(absl::Time now, const TcpTotals& tcp) {
   pacer_.Look(now, {tcp.connections, tcp.bytes_delivered, tcp.segments_sent, tcp.segments_resent,
                     tcp.rtt_in_flight, rtt_.lowest()});
-  const int lanes = std::min(lanes_up(), peer_.lanes.in_use());
+  const int lanes = lanes_up();
   const uint64_t each =
       lanes < 2 ? 0 : static_cast<uint64_t>(pacer_.bytes_per_s() / static_cast<double>(lanes));
   if (each == paced_bytes_per_s_) return;
@@ -150,18 +149,7 @@ void Link::OnAcknowledged(const OutgoingChunk& chunk) {
   owner_.OnChunkAcknowledged(chunk);
 }
 
-bool Link::Spare(const Lane& lane, absl::Time now) const {
-  const absl::Duration patience = std::max(4 * rtt_.smoothed(), kStandingMin);
-  int before = 0;
-  for (uint32_t i = 0; i < lane.index(); ++i) {
-    const Lane* other = lanes_[i].lane.get();
-    if (other != nullptr && other->up() && !other->stands(now, patience)) ++before;
-  }
-  return before >= peer_.lanes.in_use();
-}
-
-std::optional<OutgoingChunk> Link::NextChunk(const Lane& lane) {
-  if (Spare(lane, MonotonicNow())) return std::nullopt;
+std::optional<OutgoingChunk> Link::NextChunk() {
   RateLimit& limit = peer_.send_limit;
   if (limit.limited()) {
     const absl::Time now = MonotonicNow();

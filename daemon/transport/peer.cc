@@ -10,12 +10,6 @@
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
-namespace {
-
-constexpr uint64_t kCalmSegments = 300;  // of which at most one is sent again
-
-}  // namespace
-
 Peer::Peer(Shared& shared, const PeerConfig& config, PeerFront& front, absl::Time now)
     : shared_(shared),
       front_(front),
@@ -204,10 +198,7 @@ void Peer::OnTcp(absl::Time now) {
   if (tcp.delivery_bytes_per_s > 0) {
     record_.send_rate.Hint(now, static_cast<double>(tcp.delivery_bytes_per_s));
   }
-  // BBR fills a line without a queue and stands some loss; at more, several connections do better.
-  const bool calm = tcp.connections > 0 && tcp.paced == tcp.connections &&
-                    tcp.segments_resent * kCalmSegments <= tcp.segments_sent;
-  if (record_.lanes.Look(record_.send_rate.Rate(now), link_->rtt().lowest(), calm)) {
+  if (record_.lanes.Look(record_.send_rate.Rate(now), link_->rtt().lowest())) {
     link_->SendLaneWish();
   }
 }

@@ -60,13 +60,6 @@ void ForEachConnection(
   closedir(folder);
 }
 
-bool UnderBbr(int descriptor) {
-  char name[16] = {};
-  socklen_t length = sizeof(name);
-  return getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
-         std::strncmp(name, "bbr", 3) == 0;
-}
-
 }  // namespace
 
 void TcpTotals::Add(const TcpTotals& other) {
@@ -81,7 +74,6 @@ void TcpTotals::Add(const TcpTotals& other) {
   bytes_delivered += other.bytes_delivered;
   bytes_received += other.bytes_received;
   connections += other.connections;
-  paced += other.paced;
   segments_sent += other.segments_sent;
   segments_resent += other.segments_resent;
   bytes_unsent += other.bytes_unsent;
@@ -98,7 +90,6 @@ std::map<std::string, TcpTotals> ReadTcp() {
     if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
     TcpTotals one;
     one.connections = 1;
-    one.paced = UnderBbr(descriptor) ? 1 : 0;
     one.segments_sent = info.tcpi_segs_out;
     one.segments_resent = info.tcpi_total_retrans;
     one.bytes_delivered = uint64_t{info.tcpi_delivered} * info.tcpi_snd_mss;

@@ -19,7 +19,6 @@ namespace causeway::transport {
 // Sums over live connections.
 struct TcpTotals {
   int connections = 0;
-  int paced = 0;  // of those, under BBR
   uint64_t segments_sent = 0;
   uint64_t segments_resent = 0;
   uint64_t bytes_unsent = 0;     // in the kernel, not yet on the wire

@@ -21,7 +21,7 @@ DirectionRate Measured(double bytes_per_s) { return {bytes_per_s, absl::ZeroDura
 TEST_CASE("a fixed count stays, within the peer's share") {
   LaneCount fixed(5, 32, kDefault);
   CHECK(fixed.wanted() == 5);
-  for (int i = 0; i < 3; ++i) CHECK_FALSE(fixed.Look(Measured(1e9), kRtt, true));
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(fixed.Look(Measured(1e9), kRtt));
   CHECK(fixed.wanted() == 5);
   CHECK(fixed.reason() == "5: as configured");
   CHECK(LaneCount(5, 2, kDefault).wanted() == 2);
@@ -36,51 +36,30 @@ TEST_CASE("by itself it begins with few, more where the host's send buffers are 
 
 TEST_CASE("it grows with rate and delay, on the second look, and never shrinks") {
   LaneCount lanes(0, 32, kDefault);
-  CHECK_FALSE(lanes.Look(Measured(300e6), kRtt, true));
-  CHECK(lanes.Look(Measured(300e6), kRtt, true));
+  CHECK_FALSE(lanes.Look(Measured(300e6), kRtt));
+  CHECK(lanes.Look(Measured(300e6), kRtt));
   CHECK(lanes.wanted() == 19);  // 30 MB in flight and a quarter more, 2.1 MB a connection, one more
   CHECK(lanes.reason() == "19: 300.0 MB/s over 100 ms, 2.1 MB a connection");
-  for (int i = 0; i < 5; ++i) CHECK_FALSE(lanes.Look(Measured(1e6), kRtt, true));
+  for (int i = 0; i < 5; ++i) CHECK_FALSE(lanes.Look(Measured(1e6), kRtt));
   CHECK(lanes.wanted() == 19);
   // One look alone is a spike.
-  CHECK_FALSE(lanes.Look(Measured(5e9), kRtt, true));
-  CHECK_FALSE(lanes.Look(Measured(1e6), kRtt, true));
-  CHECK_FALSE(lanes.Look(Measured(5e9), kRtt, true));
-  CHECK(lanes.Look(Measured(5e9), kRtt, true));
+  CHECK_FALSE(lanes.Look(Measured(5e9), kRtt));
+  CHECK_FALSE(lanes.Look(Measured(1e6), kRtt));
+  CHECK_FALSE(lanes.Look(Measured(5e9), kRtt));
+  CHECK(lanes.Look(Measured(5e9), kRtt));
   CHECK(lanes.wanted() == 32);
 
   LaneCount roomy(0, 32, kLarge);
-  for (int i = 0; i < 3; ++i) roomy.Look(Measured(119e6), kRtt, true);
+  for (int i = 0; i < 3; ++i) roomy.Look(Measured(119e6), kRtt);
   CHECK(roomy.wanted() == 4);  // a gigabit at 100 ms needs one
-}
-
-TEST_CASE("where one paced connection is enough, the others wait") {
-  LaneCount lanes(0, 32, kLarge);
-  CHECK(lanes.in_use() == 4);
-  lanes.Look(Measured(24e6), kRtt, true);
-  CHECK(lanes.in_use() == 1);
-  lanes.Look(Measured(119e6), kRtt, true);  // more at once
-  CHECK(lanes.in_use() == 3);
-  lanes.Look(Measured(24e6), kRtt, true);
-  CHECK(lanes.in_use() == 3);  // fewer when two looks agree
-  lanes.Look(Measured(24e6), kRtt, true);
-  CHECK(lanes.in_use() == 1);
-  lanes.Look(Measured(24e6), kRtt, false);  // not under BBR
-  CHECK(lanes.in_use() >= 4);
-  LaneCount tight(0, 32, kDefault);
-  tight.Look(Measured(119e6), kRtt, true);
-  CHECK(tight.in_use() >= tight.wanted());
-  LaneCount fixed(5, 32, kLarge);
-  fixed.Look(Measured(24e6), kRtt, true);
-  CHECK(fixed.in_use() == 5);
 }
 
 TEST_CASE("what rests on little changes nothing") {
   LaneCount lanes(0, 32, kDefault);
   for (int i = 0; i < 3; ++i) {
-    CHECK_FALSE(lanes.Look({5e9, absl::ZeroDuration(), 0.25}, kRtt, true));
-    CHECK_FALSE(lanes.Look(Measured(5e9), absl::ZeroDuration(), true));
-    CHECK_FALSE(lanes.Look({}, kRtt, true));
+    CHECK_FALSE(lanes.Look({5e9, absl::ZeroDuration(), 0.25}, kRtt));
+    CHECK_FALSE(lanes.Look(Measured(5e9), absl::ZeroDuration()));
+    CHECK_FALSE(lanes.Look({}, kRtt));
   }
 }
 
