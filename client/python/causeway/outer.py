@@ -398,8 +398,7 @@ class Outer(late.LateRounds):
 
         def read():
             for fragment in range(self.fragments):
-                slices, hosts = self._set.staged_slices(fragment)
-                self._handle.read(fragment, self._handle.fragment(fragment).base_round, slices)
+                self._read_base(fragment)
 
         self._group.lead(read, self._handle, range(self.fragments))
         self._spread(range(self.fragments))
