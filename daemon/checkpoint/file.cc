@@ -157,7 +157,7 @@ File::~File() {
 absl::StatusOr<File> File::Open(const std::string& path) {
   File file;
   file.path_ = path;
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file.descriptor_ < 0) return Failed("open", path);
   struct stat status {};
   if (::fstat(file.descriptor_, &status) != 0) return Failed("look at", path);

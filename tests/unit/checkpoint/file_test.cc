@@ -68,6 +68,16 @@ TEST_CASE("a file that does not exist is not found") {
   CHECK(absl::IsNotFound(File::Open("/nowhere/at/all").status()));
 }
 
+// Opening one would wait for whoever writes into it, and the daemon with it.
+TEST_CASE("a pipe in a file's place is refused by name") {
+  const Directory directory;
+  const std::string path = directory / "pipe";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const absl::Status status = File::Open(path).status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(status.message() == path + ": not a regular file");
+}
+
 TEST_CASE("a file cut short anywhere is refused by name") {
   const Directory directory;
   const std::string path = directory / "a";
