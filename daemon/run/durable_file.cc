@@ -86,7 +86,7 @@ DurableFile::DurableFile(std::string directory, const std::string& run, const Ro
       roster_(roster) {}
 
 absl::StatusOr<engine::Durable> DurableFile::Read() const {
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() < 0) {
     if (errno == ENOENT) return engine::Durable{};
     return Failed("cannot open", path_);

@@ -1,6 +1,7 @@
 // The engine's words on disk: whole, or refused by name.
 #include "daemon/run/durable_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -80,6 +81,13 @@ TEST_CASE_METHOD(Fixture, "every torn or altered file is refused with its path")
     REQUIRE(status.code() == absl::StatusCode::kDataLoss);
     REQUIRE(status.message().find(file.path()) != absl::string_view::npos);
   }
+}
+
+// Opening one would wait for whoever writes into it, and the daemon with it.
+TEST_CASE_METHOD(Fixture, "a pipe in the file's place is refused") {
+  const DurableFile file(directory, "demo", roster);
+  REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
+  CHECK(file.Read().status().code() == absl::StatusCode::kDataLoss);
 }
 
 TEST_CASE_METHOD(Fixture, "a file of other clusters says so") {
