@@ -144,8 +144,11 @@ void Run::MaybeReady() {
   // restarted. Only who holds the epoch's base can say what became of an operation; "unknown" would
   // have it submitted, and counted, a second time.
   const std::vector<engine::FragmentBase>& base = status.record->base;
-  for (size_t f = 0; f < std::min(rounds.size(), base.size()); ++f) {
+  for (engine::FragmentId f = 0; f < std::min(rounds.size(), base.size()); ++f) {
     if (rounds[f] < base[f].round) return;
+    // After a rollback the value here takes its new name first: work on the old one would be in its
+    // way, and it in the work's.
+    if (exchange_->state(f).committed().lineage != status.record->lineage) return;
   }
   if (!HasOuterRule(config_)) {
     SendReady(true, rounds);

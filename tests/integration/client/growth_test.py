@@ -147,6 +147,43 @@ class Growth(unittest.TestCase):
                                     meanwhile=meanwhile)
             self.assertTrue(equal(paris, tokyo))
 
+    def test_all_gateways_restart_after_the_growth(self):
+        """From what is on disk: each fragment's checkpoint is of the stage in which it came."""
+        with gateways.Pair(codec=gateways.FP32, algorithm=ALGORITHM,
+                           settings="checkpoint: {rounds: 1, interval: 1h}\n") as pair:
+            barrier = threading.Barrier(3, timeout=PATIENCE_S)
+
+            def run(gateway, first):
+                model = Blocks(2, first)
+                outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket, progress_interval=0.5)
+                train(outer, model, 6)
+                outer = outer.grow(model := grown(model, 3, first))
+                train(outer, model, 10)
+                barrier.wait()  # all gateways die
+                barrier.wait()
+                train(outer, model, 10)
+                outer.finish()
+                return tensors(model), len(outer._rounds)
+
+            def meanwhile():
+                barrier.wait()
+                for gateway in pair.gateways.values():
+                    gateway.until_run(lambda run: run["checkpoint"]["fragments_behind"] == 0 and
+                                      all(f["round"] > 0 for f in run["fragments"]), "all is on disk")
+                for gateway in pair.gateways.values():
+                    gateway.kill()
+                for gateway in pair.gateways.values():
+                    gateway.start(wait=False)
+                barrier.wait()
+
+            (paris, fragments), (tokyo, _) = together(lambda: run(pair.paris, 1.0), lambda: run(pair.tokyo, 2.0),
+                                                      meanwhile=meanwhile)
+            self.assertTrue(equal(paris, tokyo))
+            self.assertGreater(fragments, 2)
+            for gateway in pair.gateways.values():
+                self.assertEqual(len(gateway.events("state.checkpoint-loaded")), fragments)
+                self.assertTrue(gateway.events("run.rolled-back"))
+
     def restart(self, gateway):
         gateway.kill()
         gateway.start(wait=False)
