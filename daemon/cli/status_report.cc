@@ -1,7 +1,10 @@
 #include "daemon/cli/status_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,8 @@ using admin::v1::PeerStatus;
 using admin::v1::RunStatus;
 using admin::v1::StatusReply;
 using config::FormatSizeBytes;
+
+constexpr double kSilenceShownS = 5;  // of a transfer
 
 std::string Bytes(uint64_t bytes) { return FormatSizeBytes(static_cast<int64_t>(bytes)); }
 
@@ -187,6 +192,37 @@ std::string Checkpoints(const admin::v1::CheckpointStatus& checkpoint) {
   return absl::StrCat("  ", Printable(text), "\n");
 }
 
+// States of fragments on their way here, all together; empty: none is.
+std::string Transfers(const RunStatus& run) {
+  uint64_t bytes = 0;
+  uint64_t total = 0;
+  double rate = 0;
+  double silent_s = std::numeric_limits<double>::infinity();
+  uint64_t fragments = 0;
+  std::set<std::string> donors;
+  for (const FragmentStatus& fragment : run.fragments()) {
+    if (!fragment.has_transfer()) continue;
+    const admin::v1::TransferStatus& transfer = fragment.transfer();
+    ++fragments;
+    bytes += transfer.bytes();
+    total += transfer.bytes_total();
+    rate += transfer.bytes_per_s();
+    silent_s = std::min(silent_s, transfer.silent_s());
+    donors.insert(transfer.donor());
+  }
+  if (fragments == 0) return "";
+  std::string text = absl::StrCat("fetches the state of ", Plural(fragments, "fragment"), " from ",
+                                  List(donors), ": ", Bytes(bytes), " of ", Bytes(total));
+  if (silent_s >= kSilenceShownS) {
+    absl::StrAppend(&text, ", NOTHING CAME for ", FormatSeconds(silent_s));
+  } else if (rate > 0) {
+    absl::StrAppend(&text, absl::StrFormat(" at %.1f MB/s, about ", rate / 1e6),
+                    FormatSeconds(static_cast<double>(total - std::min(bytes, total)) / rate),
+                    " left");
+  }
+  return absl::StrCat("  ", Printable(text), "\n");
+}
+
 std::string Run(const RunStatus& run) {
   std::string text = absl::StrCat("run ", run.name(), ": ", run.state());
   if (!run.detail().empty()) absl::StrAppend(&text, " (", run.detail(), ")");
@@ -204,7 +240,8 @@ std::string Run(const RunStatus& run) {
   if (run.residual_lost()) {
     absl::StrAppend(&text, "  this gateway restarted: its error feedback began again at zero\n");
   }
-  return text + Votes(run) + Plan(run.plan()) + Checkpoints(run.checkpoint()) + Fragments(run);
+  return text + Transfers(run) + Votes(run) + Plan(run.plan()) + Checkpoints(run.checkpoint()) +
+         Fragments(run);
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ void StateTransfer::Fetch(const engine::FetchState& action) {
   staged_->state = action.state;
   staged_->donors = action.donors;
   staged_->chunks.resize(Pieces());
+  staged_->begun_us = staged_->came_us = loop::Now();
   AskNextDonor();
 }
 
@@ -112,7 +113,25 @@ void StateTransfer::OnChunk(engine::ClusterId from, const ChunkAddress& address,
     return;
   }
   staged_->chunks[address.index] = memory::SharedBuffer(std::move(payload));
+  staged_->came_us = loop::Now();
   if (++staged_->received == staged_->chunks.size() && staged_->hash) Verify();
+}
+
+std::optional<FetchProgress> StateTransfer::Progress() const {
+  if (!fetching()) return std::nullopt;
+  FetchProgress out;
+  for (uint32_t piece = 0; piece < staged_->chunks.size(); ++piece) {
+    const uint32_t n = context_.layout->ChunkElements(fragment_, piece % chunks_);
+    const uint64_t size = compression::EncodedSizeMax(kStateCodec, n);
+    out.bytes_total += size;
+    if (staged_->chunks[piece].data() != nullptr) out.bytes += size;
+  }
+  const int64_t now = loop::Now();
+  const double elapsed_s = 1e-6 * static_cast<double>(now - staged_->begun_us);
+  if (elapsed_s > 0) out.bytes_per_s = static_cast<double>(out.bytes) / elapsed_s;
+  out.silent_s = 1e-6 * static_cast<double>(now - staged_->came_us);
+  out.donor = staged_->donor;
+  return out;
 }
 
 // Adopts nothing yet: decodes and hashes aside, as the state would be.

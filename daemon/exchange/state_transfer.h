@@ -24,6 +24,15 @@
 
 namespace causeway::exchange {
 
+// How far a fetch is, for operators.
+struct FetchProgress {
+  uint64_t bytes = 0;  // that are here
+  uint64_t bytes_total = 0;
+  double bytes_per_s = 0;  // since it began
+  double silent_s = 0;     // since anything came
+  engine::ClusterId donor = 0;
+};
+
 class StateTransfer {
  public:
   StateTransfer(const Context& context, engine::FragmentId fragment, FragmentExchange* rounds);
@@ -50,6 +59,8 @@ class StateTransfer {
 
   bool serving() const { return !waiting_.empty(); }  // to joiners
   bool fetching() const { return staged_ != nullptr && !staged_->verified; }
+  // Nothing unless a state is being fetched.
+  std::optional<FetchProgress> Progress() const;
 
  private:
   struct Staged {
@@ -60,6 +71,8 @@ class StateTransfer {
     std::vector<engine::Hash64> words;         // of the rule, beside its momentum
     std::vector<memory::SharedBuffer> chunks;  // values, then momentum
     uint32_t received = 0;
+    int64_t begun_us = 0;
+    int64_t came_us = 0;  // the newest of them
     bool verifying = false;
     bool verified = false;
   };

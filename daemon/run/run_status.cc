@@ -71,6 +71,14 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
     fragment->set_chunks_total(progress.chunks_total);
     fragment->set_chunks_reduced(progress.chunks_reduced);
     fragment->set_last_round_s(last_round_s_[f]);
+    if (const std::optional<exchange::FetchProgress> moved = exchange_->state(f).Progress()) {
+      admin::v1::TransferStatus* transfer = fragment->mutable_transfer();
+      transfer->set_bytes(moved->bytes);
+      transfer->set_bytes_total(moved->bytes_total);
+      transfer->set_bytes_per_s(moved->bytes_per_s);
+      transfer->set_silent_s(moved->silent_s);
+      transfer->set_donor(roster_.Name(moved->donor));
+    }
     if (f < status.fragments.size()) {
       const engine::FragmentStatus& known = status.fragments[f];
       const engine::ClusterSet missing = known.phase == engine::RoundPhase::kComplete

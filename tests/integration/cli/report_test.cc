@@ -110,6 +110,22 @@ TEST_CASE("a peer's words cannot draw on the terminal") {
   CHECK(text.find("\nrun demo: finished") == std::string::npos);
 }
 
+TEST_CASE("a state on its way here shows how far it is, and that nothing comes") {
+  admin::v1::StatusReply status = Sample();
+  CHECK(FormatStatus(status, 0).find("fetches") == std::string::npos);
+  admin::v1::TransferStatus* transfer =
+      status.mutable_runs(0)->mutable_fragments(0)->mutable_transfer();
+  transfer->set_bytes(64 << 20);
+  transfer->set_bytes_total(192 << 20);
+  transfer->set_bytes_per_s(double{1 << 23});
+  transfer->set_donor("tokyo");
+  CHECK_THAT(FormatStatus(status, 0),
+             Catch::Contains("  fetches the state of 1 fragment from tokyo: 64 MiB of 192 MiB"
+                             " at 8.4 MB/s, about 16s left\n"));
+  transfer->set_silent_s(31);
+  CHECK_THAT(FormatStatus(status, 0), Catch::Contains(" MiB, NOTHING CAME for 31s\n"));
+}
+
 TEST_CASE("an expired certificate is called so") {
   CHECK(FormatStatus(Sample(), 1'000'000'000).find("EXPIRED") != std::string::npos);
 }

@@ -189,11 +189,16 @@ TEST_CASE_METHOD(Fixture, "a donor that goes away is asked again when it is name
     return address.kind == exchange::ChunkKind::kState && address.index == 1;
   };
   Fetch(state);
-  pair.Until([&] { return pair.b().received_bytes > 0; });
+  const auto progress = [&] { return pair.b().exchange->state(0).Progress(); };
+  pair.Until([&] { return pair.b().received_bytes > 0 && progress()->bytes > 0; });
+  CHECK(progress()->bytes < progress()->bytes_total);
+  CHECK(progress()->bytes_total > 2 * kElements * sizeof(float));  // values and momentum
+  CHECK(progress()->donor == 0);
   pair.wire.lose = [](const exchange::ChunkAddress&) { return false; };
   pair.b().exchange->OnPeerDown(0);
   pair.Until([&] { return !pair.b().states.empty(); });
   CHECK(pair.b().states[0].state == state);
+  CHECK_FALSE(progress());
 }
 
 TEST_CASE_METHOD(Fixture,
