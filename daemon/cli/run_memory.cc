@@ -99,7 +99,9 @@ RunMemory MemoryOf(const config::Config& config, const config::Run& run) {
   assert(spec.ok() && "the parser checked it");
   RunMemory memory;
   for (const endpoint::MemoryPart& part : endpoint::MemoryNeeded(
-           kSampleElements, local::DType::kFp32, *spec, 1, run.algorithm.CorrectsGradients())) {
+           kSampleElements, local::DType::kFp32, *spec,
+           run.codec.residual_fp32 ? compression::DType::kFp32 : compression::DType::kBf16, 1,
+           run.algorithm.CorrectsGradients())) {
     const uint64_t fixed = part.bytes_per_element > 0 ? 0 : part.bytes;
     memory.parts.push_back({part.name, part.what, part.bytes_per_element, fixed});
   }

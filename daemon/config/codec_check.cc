@@ -41,7 +41,7 @@ absl::StatusOr<Codec> CheckCodec(const std::string& kind, std::optional<bool> er
                             traits.error_bound == 0 ? "nothing" : "too little",
                             ", and costs 4 bytes a parameter");
   }
-  return Codec{spec->ToString(), spec->error_feedback, {}};
+  return Codec{spec->ToString(), spec->error_feedback, false, {}};
 }
 
 }  // namespace causeway::config

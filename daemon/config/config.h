@@ -88,6 +88,7 @@ struct Codec {
   // As compression::CodecSpec::Parse reads it; with a ladder what a run begins with, its last.
   std::string kind = "fp32";
   bool error_feedback = false;
+  bool residual_fp32 = false;       // how this gateway keeps its residual; else bf16
   std::vector<std::string> ladder;  // `auto`: canonical texts, least lossy first; empty: fixed
 
   bool operator==(const Codec&) const = default;
@@ -105,7 +106,8 @@ struct Run {
   Codec codec;
   Route route = Route::kAuto;
   int64_t wait_timeout_ms = 0;  // 0: a trainer waits for ever
-  int64_t grace_ms = 0;  // `stragglers: {policy: deadline}`: the least that a round waits; 0: `wait`
+  int64_t grace_ms =
+      0;  // `stragglers: {policy: deadline}`: the least that a round waits; 0: `wait`
 
   bool operator==(const Run&) const = default;
 };

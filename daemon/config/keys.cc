@@ -59,6 +59,7 @@ const std::vector<Key>& Keys() {
       {"runs[]", "codec", false},
       {"runs[].codec", "kind", true},
       {"runs[].codec", "error_feedback", false},
+      {"runs[].codec", "residual", false},
       {"runs[].codec", "min", false},
       {"runs[].codec", "max", false},
       {"runs[]", "route", false},

@@ -38,7 +38,7 @@ void ReadAuto(MapReader& reader, std::optional<bool> feedback, Codec* codec) {
                                      "'; exchange the two"));
     return;
   }
-  *codec = Codec{ladder->back().ToString(), ladder->back().error_feedback, {}};
+  *codec = Codec{ladder->back().ToString(), ladder->back().error_feedback, false, {}};
   for (const compression::CodecSpec& rung : *ladder) codec->ladder.push_back(rung.ToString());
 }
 
@@ -56,6 +56,18 @@ void ReadFixed(MapReader& reader, const std::string& kind, std::optional<bool> f
   }
   if (!warning.empty()) reader.Warning("error_feedback", warning);
   *codec = *checked;
+}
+
+void ReadResidual(MapReader& reader, Codec* codec) {
+  if (!reader.Has("residual")) {
+    reader.Take("residual");
+    return;
+  }
+  codec->residual_fp32 = reader.Choice("residual", {"bf16", "fp32"}) == 1;
+  if (!codec->error_feedback) {
+    reader.KeyError("residual",
+                    "without error feedback there is none; add error_feedback: true or remove it");
+  }
 }
 
 }  // namespace
@@ -76,6 +88,7 @@ void ReadCodec(MapReader& run_reader, const std::string& path, Findings& finding
   } else {
     for (const std::string_view key : {"min", "max"}) reader.Take(key);
   }
+  ReadResidual(reader, codec);
 }
 
 void ReadRoute(MapReader& run_reader, Route* route) {

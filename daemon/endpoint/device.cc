@@ -77,8 +77,9 @@ EncodedChunk LocalEndpoint::EncodeFromDevice(uint32_t fragment, uint32_t chunk,
     request.snapshot = snapshot;
     request.snapshot_dtype = input.snapshot_dtype;
     if (options_.outer) request.base = Slot(fragment, state.base_round) + first;
-    request.residual_in = static_cast<const uint16_t*>(input.residual_in);
-    request.residual_out = static_cast<uint16_t*>(input.residual_out);
+    request.residual_in = input.residual_in;
+    request.residual_out = input.residual_out;
+    request.residual_dtype = input.residual_dtype;
     const absl::StatusOr<size_t> bytes = device.gpu->EncodeChunk(request, out, &stats);
     result.status = bytes.status();
     if (bytes.ok()) result.bytes = *bytes;

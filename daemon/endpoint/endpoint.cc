@@ -43,14 +43,15 @@ absl::Status CheckCorrection(const Options& options) {
       "local endpoint: momentum correction is of gradients, with topk or btopk and error feedback");
 }
 
-// x = fl(factor x), n bf16 values.
-void ScaleBf16(uint16_t* values, uint32_t n, float factor) {
+// x = fl(factor x), n values of a type.
+void Scale(std::byte* values, uint32_t n, compression::DType dtype, float factor) {
+  const size_t size = compression::DTypeBytes(dtype);
   float tile[kTile];
   for (uint32_t done = 0; done < n; done += kTile) {
     const uint32_t count = std::min(kTile, n - done);
-    compression::CastToFp32(values + done, count, compression::DType::kBf16, tile);
+    compression::CastToFp32(values + done * size, count, dtype, tile);
     compression::ScaleVector(absl::MakeSpan(tile, count), factor);
-    compression::CastFromFp32(tile, count, compression::DType::kBf16, values + done);
+    compression::CastFromFp32(tile, count, dtype, values + done * size);
   }
 }
 
@@ -84,6 +85,9 @@ absl::StatusOr<std::unique_ptr<LocalEndpoint>> LocalEndpoint::Create(
   absl::Status valid = compression::ValidateSpec(options.codec);
   if (valid.ok()) valid = CheckCorrection(options);
   if (!valid.ok()) return valid;
+  if (options.residual == compression::DType::kFp16) {
+    return absl::InvalidArgumentError("local endpoint: a residual is kept in bf16 or fp32");
+  }
   if (options.encoders_max == 0) {
     return absl::InvalidArgumentError("local endpoint: encoders_max must be at least 1");
   }
@@ -104,7 +108,7 @@ absl::Status LocalEndpoint::MapMemory(const std::shared_ptr<memory::Account>& ac
       account, name + "values", layout_->values_bytes(), memory::Access::kOthersRead);
   if (!values.ok()) return Named(values.status(), name + "values");
   values_ = *std::move(values);
-  for (const MemoryPart& part : MemoryNeeded(*layout_, matrices_, options_.codec,
+  for (const MemoryPart& part : MemoryNeeded(*layout_, matrices_, options_.codec, options_.residual,
                                              options_.encoders_max, options_.outer, Corrects())) {
     const bool momentum = std::strcmp(part.name, "gradient momentum") == 0;
     const bool residual = momentum || std::strcmp(part.name, "residual") == 0;
@@ -140,10 +144,13 @@ const float* LocalEndpoint::Slot(uint32_t fragment, int64_t round) const {
   return reinterpret_cast<const float*>(values_.data() + record(fragment).values_offset[round % 2]);
 }
 
-uint16_t* LocalEndpoint::Residual(uint32_t fragment, int half, uint64_t first_element) {
-  auto* base = reinterpret_cast<uint16_t*>(residuals_.data());
-  return base + static_cast<uint64_t>(half) * layout_->elements() +
-         fragments_[fragment]->residual_first + first_element;
+size_t LocalEndpoint::ResidualBytes(uint64_t elements) const {
+  return elements * compression::DTypeBytes(options_.residual);
+}
+
+std::byte* LocalEndpoint::Residual(uint32_t fragment, int half, uint64_t first_element) {
+  return residuals_.data() + ResidualBytes(static_cast<uint64_t>(half) * layout_->elements() +
+                                           fragments_[fragment]->residual_first + first_element);
 }
 
 // ---- values ----
@@ -244,8 +251,11 @@ void LocalEndpoint::RescaleResidual(FragmentState& state, uint32_t fragment, uin
   const auto factor =
       static_cast<float>(static_cast<double>(kept_for) / static_cast<double>(state.weight));
   const uint64_t first = uint64_t{chunk} * compression::kChunkElements;
-  ScaleBf16(Residual(fragment, state.committed_half, first), n, factor);
-  if (Corrects()) ScaleBf16(Momentum(fragment, state.committed_half, first), n, factor);
+  Scale(Residual(fragment, state.committed_half, first), n, options_.residual, factor);
+  if (Corrects()) {
+    auto* momentum = reinterpret_cast<std::byte*>(Momentum(fragment, state.committed_half, first));
+    Scale(momentum, n, compression::DType::kBf16, factor);
+  }
   kept_for = state.weight;
 }
 
@@ -255,7 +265,7 @@ void LocalEndpoint::AddToResidual(uint32_t fragment, uint32_t chunk,
   const uint32_t n = layout_->ChunkElements(fragment, chunk);
   assert(KeepsResidual() && state.open && state.weight != 0 && extra.size() == n);
   RescaleResidual(state, fragment, chunk, n);
-  uint16_t* residual =
+  std::byte* residual =
       Residual(fragment, state.committed_half, uint64_t{chunk} * compression::kChunkElements);
   const bool zero = state.residual_weight[chunk] == 0;
   if (zero) ForgetMomentum(fragment, uint64_t{chunk} * compression::kChunkElements, n);
@@ -268,10 +278,10 @@ void LocalEndpoint::AddToResidual(uint32_t fragment, uint32_t chunk,
     if (zero) {
       std::fill_n(tile, count, 0.0f);
     } else {
-      compression::CastToFp32(residual + done, count, compression::DType::kBf16, tile);
+      compression::CastToFp32(residual + ResidualBytes(done), count, options_.residual, tile);
     }
     for (uint32_t i = 0; i < count; ++i) tile[i] += factor * more[i];
-    compression::CastFromFp32(tile, count, compression::DType::kBf16, residual + done);
+    compression::CastFromFp32(tile, count, options_.residual, residual + ResidualBytes(done));
   }
   state.residual_weight[chunk] = state.weight;
 }
@@ -289,6 +299,7 @@ EncodedChunk LocalEndpoint::EncodeChunk(uint32_t fragment, uint32_t chunk,
   input.seed = ChunkSeed(state.seed, fragment, chunk);
   input.snapshot_dtype = CodecDType(record(fragment).dtype);
   input.snapshot = SnapshotArea(fragment) + first * compression::DTypeBytes(input.snapshot_dtype);
+  input.residual_dtype = options_.residual;
   if (KeepsResidual()) {
     if (state.residual_weight[chunk] != 0) {
       RescaleResidual(state, fragment, chunk, n);

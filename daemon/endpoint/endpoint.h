@@ -45,6 +45,7 @@ inline constexpr int64_t kNoRound = -1;
 struct Options {
   std::string run;  // names the segments
   compression::CodecSpec codec;
+  compression::DType residual = compression::DType::kBf16;  // or kFp32: how its residual is kept
   bool outer = true;          // false: gradients; the snapshot itself is encoded, there is no base
   uint32_t encoders_max = 8;  // EncodeChunk calls that may run at the same time
   Correction correction;      // of gradients alone, with topk or btopk and error feedback
@@ -139,17 +140,18 @@ class LocalEndpoint {
   bool HasResidual(uint32_t fragment) const;
 
   // ---- checkpoints (residual.cc) ----
-  // The committed residual in bf16 and, by chunk, the weight for which it is scaled (0: it is zero,
-  // whatever is written there). No span where none is kept. To be read while nothing is encoded.
-  absl::Span<const uint16_t> CommittedResidual(uint32_t fragment) const;
+  // The committed residual, as options().residual says, and, by chunk, the weight for which it is
+  // scaled (0: it is zero, whatever is written there). No span where none is kept. To be read while
+  // nothing is encoded.
+  absl::Span<const std::byte> CommittedResidual(uint32_t fragment) const;
   const std::vector<uint64_t>& ResidualWeights(uint32_t fragment) const;
   // Where a residual of these weights, one for each chunk, is to be written, as it becomes the
   // committed one. No open contribution. Needs KeepsResidual().
-  absl::Span<uint16_t> RestoreResidual(uint32_t fragment, absl::Span<const uint64_t> weights);
+  absl::Span<std::byte> RestoreResidual(uint32_t fragment, absl::Span<const uint64_t> weights);
 
   // ---- growth (residual.cc) ----
-  // The first `fragments` fragments get the values and committed residuals that they have in `from`,
-  // where they lie alike and no contribution is open.
+  // The first `fragments` fragments get the values and committed residuals that they have in
+  // `from`, where they lie alike and no contribution is open.
   void TakeOver(LocalEndpoint& from, uint32_t fragments);
 
   // ---- snapshots in a device's memory ----
@@ -192,7 +194,8 @@ class LocalEndpoint {
   const local::FragmentRecord& record(uint32_t fragment) const;
   const std::byte* SnapshotArea(uint32_t fragment) const;
   const float* Slot(uint32_t fragment, int64_t round) const;
-  uint16_t* Residual(uint32_t fragment, int half, uint64_t first_element);
+  std::byte* Residual(uint32_t fragment, int half, uint64_t first_element);
+  size_t ResidualBytes(uint64_t elements) const;
   // The base as the trainer holds it: the value itself for fp32, else cast there and back into
   // `scratch`.
   const float* Base(uint32_t fragment, int64_t round, uint64_t first, uint32_t n,
@@ -221,11 +224,10 @@ class LocalEndpoint {
   const Options options_;
   memory::SharedMemory snapshot_;
   memory::SharedMemory values_;
-  PrivateMemory
-      residuals_;       // two halves, each a bf16 for every element; empty without error feedback
-  Matrices matrices_;   // empty unless the configured codec sends factors
-  PrivateMemory warm_;  // bf16: what each chunk's next factors begin with
-  PrivateMemory momenta_;                // as residuals_, of the correction; empty without
+  PrivateMemory residuals_;  // two halves, each with every element's; empty without error feedback
+  Matrices matrices_;        // empty unless the configured codec sends factors
+  PrivateMemory warm_;       // bf16: what each chunk's next factors begin with
+  PrivateMemory momenta_;    // two halves in bf16, of the correction; empty without
   std::unique_ptr<ScratchSet> scratch_;  // null where nothing needs it (memory_needed.h)
   std::vector<std::unique_ptr<FragmentState>> fragments_;
   loop::Confined confined_;

@@ -7,23 +7,30 @@ namespace causeway::endpoint {
 namespace {
 
 constexpr double kValueBytes = 2 * sizeof(float);  // two slots
-constexpr double kResidualBytes = 2;               // bf16
+constexpr double kMomentumBytes = 2;               // bf16
 
 void AddResiduals(std::vector<MemoryPart>& parts, const compression::CodecSpec& codec,
-                  uint64_t elements) {
+                  compression::DType dtype, uint64_t elements) {
   if (!codec.error_feedback) return;
-  const uint64_t bytes = elements * static_cast<uint64_t>(kResidualBytes);
-  parts.push_back({"residual", "what encoding lost so far (bf16)", kResidualBytes, bytes});
-  parts.push_back(
-      {"pending residual", "what the open round's encoding lost (bf16)", kResidualBytes, bytes});
+  const bool wide = dtype == compression::DType::kFp32;
+  const size_t size = compression::DTypeBytes(dtype);
+  const auto per_element = static_cast<double>(size);
+  const uint64_t bytes = elements * size;
+  parts.push_back({"residual",
+                   wide ? "what encoding lost so far (fp32)" : "what encoding lost so far (bf16)",
+                   per_element, bytes});
+  parts.push_back({"pending residual",
+                   wide ? "what the open round's encoding lost (fp32)"
+                        : "what the open round's encoding lost (bf16)",
+                   per_element, bytes});
 }
 
 void AddMomentum(std::vector<MemoryPart>& parts, bool corrects, uint64_t elements) {
   if (!corrects) return;
-  const uint64_t bytes = elements * static_cast<uint64_t>(kResidualBytes);
-  parts.push_back({"gradient momentum", "of what is not sent yet (bf16)", kResidualBytes, bytes});
+  const uint64_t bytes = elements * static_cast<uint64_t>(kMomentumBytes);
+  parts.push_back({"gradient momentum", "of what is not sent yet (bf16)", kMomentumBytes, bytes});
   parts.push_back({"pending gradient momentum", "the same once the open round counts (bf16)",
-                   kResidualBytes, bytes});
+                   kMomentumBytes, bytes});
 }
 
 // Of a model that is one square matrix a chunk, or of these matrices.
@@ -40,7 +47,8 @@ void AddScratch(std::vector<MemoryPart>& parts, uint32_t encoders_max) {
 }  // namespace
 
 std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max,
+                                     const compression::CodecSpec& codec,
+                                     compression::DType residual, uint32_t encoders_max,
                                      bool corrects) {
   const auto dtype_bytes = schema::DTypeBytes(dtype);
   std::vector<MemoryPart> parts;
@@ -48,7 +56,7 @@ std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
                    elements * static_cast<uint64_t>(kValueBytes)});
   parts.push_back({"snapshot", "the trainers' tensors as submitted",
                    static_cast<double>(dtype_bytes), elements * dtype_bytes});
-  AddResiduals(parts, codec, elements);
+  AddResiduals(parts, codec, residual, elements);
   AddMomentum(parts, corrects, elements);
   if (codec.kind == compression::CodecKind::kLowRank) {
     // Half of the factors is Q.
@@ -61,8 +69,9 @@ std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
 }
 
 std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max,
-                                     bool outer, bool corrects) {
+                                     const compression::CodecSpec& codec,
+                                     compression::DType residual, uint32_t encoders_max, bool outer,
+                                     bool corrects) {
   const auto elements = static_cast<double>(layout.elements());
   std::vector<MemoryPart> parts;
   parts.push_back({"values", "the two newest global values (fp32)",
@@ -70,7 +79,7 @@ std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrice
   parts.push_back({"snapshot", "the trainers' tensors as submitted",
                    static_cast<double>(layout.snapshot_bytes()) / elements,
                    layout.snapshot_bytes()});
-  AddResiduals(parts, codec, layout.elements());
+  AddResiduals(parts, codec, residual, layout.elements());
   AddMomentum(parts, corrects, layout.elements());
   const uint64_t factors = matrices.warm_elements() * sizeof(uint16_t);
   AddFactors(parts, static_cast<double>(factors) / elements, factors);

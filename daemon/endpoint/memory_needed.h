@@ -23,15 +23,18 @@ struct MemoryPart {
   uint64_t bytes;
 };
 
-// A model of `elements` elements, all of `dtype`. `corrects`: gradients' momentum is kept, too. Parts that the codec does not need are left out.
+// A model of `elements` elements, all of `dtype`, its residual of `residual`. `corrects`:
+// gradients' momentum is kept, too. Parts that the codec does not need are left out.
 std::vector<MemoryPart> MemoryNeeded(uint64_t elements, local::DType dtype,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max,
+                                     const compression::CodecSpec& codec,
+                                     compression::DType residual, uint32_t encoders_max,
                                      bool corrects = false);
 
 // Exactly what LocalEndpoint::Create reserves.
 std::vector<MemoryPart> MemoryNeeded(const schema::Layout& layout, const Matrices& matrices,
-                                     const compression::CodecSpec& codec, uint32_t encoders_max,
-                                     bool outer, bool corrects = false);
+                                     const compression::CodecSpec& codec,
+                                     compression::DType residual, uint32_t encoders_max, bool outer,
+                                     bool corrects = false);
 
 uint64_t TotalBytes(const std::vector<MemoryPart>& parts);
 

@@ -94,7 +94,7 @@ absl::StatusOr<size_t> CudaCodec::EncodeChunk(const EncodeRequest& request, absl
   device::EncodeBatch batch = device::EncodeBatchOf(request.codec, request.n);
   batch.snapshot = request.snapshot;
   batch.snapshot_dtype = request.snapshot_dtype;
-  batch.residual_dtype = compression::DType::kBf16;
+  batch.residual_dtype = request.residual_dtype;
   batch.seeds[0] = request.seed;
   batch.chunks = slot->device_packed(0);
   absl::Status status;
@@ -104,7 +104,7 @@ absl::StatusOr<size_t> CudaCodec::EncodeChunk(const EncodeRequest& request, absl
     std::memcpy(slot->host_values(), request.base, request.n * sizeof(float));
     status = slot->Upload(slot->device_values(), slot->host_values(), request.n * sizeof(float));
   }
-  const uint64_t residual_bytes = request.n * sizeof(uint16_t);
+  const uint64_t residual_bytes = request.n * compression::DTypeBytes(request.residual_dtype);
   if (status.ok() && request.residual_in != nullptr) {
     batch.residual_in = slot->device_residual(0);
     std::memcpy(slot->host_residual(0), request.residual_in, residual_bytes);

@@ -25,8 +25,7 @@ inline constexpr uint32_t kSlotSources = 2;  // chunks that one launch combines
 inline constexpr uint64_t kSlotValueBytes = uint64_t{compression::kChunkElements} * sizeof(float);
 // Any plain chunk: fp32 is the largest.
 inline constexpr uint64_t kSlotPackedBytes = kSlotValueBytes + 4096;
-inline constexpr uint64_t kSlotResidualBytes =
-    uint64_t{compression::kChunkElements} * sizeof(uint16_t);
+inline constexpr uint64_t kSlotResidualBytes = kSlotValueBytes;  // of fp32, the larger
 inline constexpr uint64_t kSlotBytes =
     kSlotValueBytes + kSlotSources * kSlotPackedBytes + 2 * kSlotResidualBytes;
 
@@ -45,7 +44,7 @@ class CudaSlot {
   float* device_values() const { return reinterpret_cast<float*>(device_); }
   uint8_t* host_packed(uint32_t i) const { return host_ + Packed(i); }
   uint8_t* device_packed(uint32_t i) const { return device_ + Packed(i); }
-  // bf16 residuals of one chunk: 0 goes in, 1 comes out.
+  // Residuals of one chunk: 0 goes in, 1 comes out.
   uint8_t* host_residual(uint32_t i) const { return host_ + Residual(i); }
   uint8_t* device_residual(uint32_t i) const { return device_ + Residual(i); }
 

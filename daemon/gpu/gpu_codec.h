@@ -51,10 +51,11 @@ struct EncodeRequest {
   const void* snapshot = nullptr;  // in device memory, aligned to 16 bytes
   compression::DType snapshot_dtype = compression::DType::kFp32;
   // In host memory, n elements each. The base is the value itself: it counts as cast to the
-  // snapshot's dtype. Residuals are bf16.
-  const float* base = nullptr;            // null: the snapshot itself is encoded
-  const uint16_t* residual_in = nullptr;  // null: zero
-  uint16_t* residual_out = nullptr;       // null: not wanted
+  // snapshot's dtype.
+  const float* base = nullptr;        // null: the snapshot itself is encoded
+  const void* residual_in = nullptr;  // null: zero
+  void* residual_out = nullptr;       // null: not wanted
+  compression::DType residual_dtype = compression::DType::kBf16;  // or kFp32, of both
 };
 
 struct Contribution {

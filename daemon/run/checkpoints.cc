@@ -228,9 +228,9 @@ void Checkpoints::Write(engine::FragmentId fragment, std::string label) {
   if (data_->outer->rule(fragment).UsesMomentum()) {
     momentum = {data_->outer->Momentum(fragment, 0).data(), values.size()};
   }
-  const absl::Span<const uint16_t> residual = endpoint.HasResidual(fragment)
-                                                  ? endpoint.CommittedResidual(fragment)
-                                                  : absl::Span<const uint16_t>();
+  const absl::Span<const std::byte> residual = endpoint.HasResidual(fragment)
+                                                   ? endpoint.CommittedResidual(fragment)
+                                                   : absl::Span<const std::byte>();
   job->sections = {BytesOf(momentum), BytesOf(residual), BytesOf(values)};
 
   // Posts to the loop, void once the data is another's.

@@ -27,6 +27,11 @@ absl::Status Foreign(const std::string& path, const std::string& what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
 }
 
+// In bf16 or fp32.
+bool ResidualFits(uint64_t bytes, uint64_t elements) {
+  return bytes == elements * sizeof(uint16_t) || bytes == elements * sizeof(float);
+}
+
 // The records lead to the state, each from the one before.
 bool ChainAgrees(const CheckpointHeader& header) {
   engine::Config config;
@@ -154,11 +159,11 @@ absl::StatusOr<engine::HeldFragment> Checkpoints::LoadFile(const engine::Record&
   const local::FragmentRecord& shape = data.endpoint->layout().fragments()[fragment];
   const bool has_momentum = data.outer->rule(fragment).UsesMomentum();
   const bool has_residual = !header->residual_weights.empty();
-  const bool fits =
-      file->sections() == kSections && file->size(kValues) == shape.elements * sizeof(float) &&
-      file->size(kMomentum) == (has_momentum ? shape.elements * sizeof(float) : 0) &&
-      file->size(kResidual) == (has_residual ? shape.elements * sizeof(uint16_t) : 0) &&
-      (!has_residual || header->residual_weights.size() == shape.chunks);
+  const bool fits = file->sections() == kSections &&
+                    file->size(kValues) == shape.elements * sizeof(float) &&
+                    file->size(kMomentum) == (has_momentum ? shape.elements * sizeof(float) : 0) &&
+                    ResidualFits(file->size(kResidual), has_residual ? shape.elements : 0) &&
+                    (!has_residual || header->residual_weights.size() == shape.chunks);
   if (!fits) return Foreign(path, "its sizes are not the fragment's");
 
   const absl::Span<float> values = data.endpoint->WritableValue(fragment, header->state.round);
@@ -167,7 +172,10 @@ absl::StatusOr<engine::HeldFragment> Checkpoints::LoadFile(const engine::Record&
     float* momentum = data.outer->Momentum(fragment, 0).data();
     read = file->Read(kMomentum, BytesOf(absl::Span<float>(momentum, values.size())));
   }
-  if (read.ok() && has_residual && data.endpoint->KeepsResidual()) {
+  // One of another type, from before the configuration changed, is left: it starts at zero.
+  const size_t residual_size = compression::DTypeBytes(data.endpoint->options().residual);
+  if (read.ok() && has_residual && data.endpoint->KeepsResidual() &&
+      file->size(kResidual) == shape.elements * residual_size) {
     read = file->Read(kResidual,
                       BytesOf(data.endpoint->RestoreResidual(fragment, header->residual_weights)));
   }

@@ -36,9 +36,8 @@ std::optional<trainers::Problem> Run::OnHello(trainers::Session& session) {
                                 " on this cluster; this one says world ", session.world()));
   }
   if (trainer_ && trainer_->ranks.count(session.rank()) != 0) {
-    return Refusal(local::Code::kIdentityTaken,
-                   absl::StrCat("run '", name(), "' already has rank ", session.rank(),
-                                " of this cluster"));
+    return Refusal(local::Code::kIdentityTaken, absl::StrCat("run '", name(), "' already has rank ",
+                                                             session.rank(), " of this cluster"));
   }
   if (!trainer_) {
     trainer_.emplace();
@@ -152,6 +151,8 @@ absl::StatusOr<Run::Data> Run::MakeData(std::shared_ptr<const schema::Schema> sc
   endpoint::Options options;
   options.run = name();
   options.codec = CodecOf(config_.codec);
+  options.residual =
+      config_.codec.residual_fp32 ? compression::DType::kFp32 : compression::DType::kBf16;
   options.outer = HasOuterRule(config_);
   options.encoders_max = static_cast<uint32_t>(around_.workers->threads());
   options.correction = CorrectionOf(config_);
@@ -239,8 +240,7 @@ uint64_t Run::WindowBytes(const schema::Layout& layout) const {
     for (uint32_t c = 0; c < layout.fragments()[f].chunks; ++c) {
       size_t largest = 0;
       for (const compression::CodecSpec& codec : planning_.codecs()) {
-        largest = std::max(largest,
-                           compression::EncodedSizeMax(codec, layout.ChunkElements(f, c)));
+        largest = std::max(largest, compression::EncodedSizeMax(codec, layout.ChunkElements(f, c)));
       }
       round += largest;
     }
@@ -293,8 +293,8 @@ uint64_t Run::HoldValues() {
   return value_hold_;
 }
 
-// What waited may report a value that is here now, and that lead to another HoldValues before this one
-// is over: the map must not be in the middle of an erase then.
+// What waited may report a value that is here now, and that lead to another HoldValues before this
+// one is over: the map must not be in the middle of an erase then.
 void Run::AllowValues(uint64_t hold) { const auto ended = value_holds_.extract(hold); }
 
 void Run::OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail) {
@@ -330,7 +330,8 @@ void Run::EndTrainer(const trainers::Session& gone, bool left) {
 }
 
 void Run::RefuseAll(const trainers::Problem& problem) {
-  ForEachRank([&](trainers::Session& session, uint32_t, LocalRank&) { session.SendError(0, problem); });
+  ForEachRank(
+      [&](trainers::Session& session, uint32_t, LocalRank&) { session.SendError(0, problem); });
 }
 
 }  // namespace causeway::run

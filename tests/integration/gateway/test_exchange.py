@@ -64,8 +64,10 @@ class Exchange(unittest.TestCase):
     def test_every_other_codec_trains(self):
         codecs = ("fp16", "fp32x", "bf16x", "patch", "int8:ef", "fp8:ef", "nf4:ef", "mxfp4:ef", "e3m0:ef",
                   "cosine:ef", "2bit:ef", "sign:ef", "topk:k1000:ef")
+        precise = ("2bit:ef", "nf4:ef")  # their residuals in fp32
         names = {codec: "of-" + codec.replace(":", "-") for codec in codecs}
-        runs = [run_entry(names[codec], codec=f'{{kind: "{codec}"}}') for codec in codecs]
+        runs = [run_entry(names[codec], codec=f'{{kind: "{codec}"{", residual: fp32" if codec in precise else ""}}}')
+                for codec in codecs]
         shapes = {"a.weight": (70, 50), "b.weight": (33, 9), "b.bias": (9,), "one": (1,)}
         with Pair(runs=runs) as pair:
             trainers = [Trainer(pair, "paris"), Trainer(pair, "tokyo")]

@@ -61,17 +61,19 @@ class Recovery(unittest.TestCase):
             self.assert_goes_on(trainers)
 
     def test_a_restarted_gateway_fetches_nothing_that_it_has(self):
-        with Pair(settings=OFTEN) as pair:
-            trainers = join_all(pair, seeds=(1, 1))
-            both(trainers, "exchange", count=2)
-            until_saved(pair, 2)
-            pair.tokyo.kill()
-            pair.tokyo.start()
-            self.assert_goes_on(trainers)
-            self.assertTrue(pair.tokyo.events("state.checkpoint-loaded"))
-            fetched = [e for e in pair.tokyo.events("state.fetched") if "fetching" in e["text"]]
-            self.assertEqual(fetched, [])
-            self.assertFalse(pair.tokyo.run()["residual_lost"])
+        for residual in ("bf16", "fp32"):
+            codec = f"{{kind: int4, error_feedback: true, residual: {residual}}}"
+            with self.subTest(residual=residual), Pair(settings=OFTEN, codec=codec) as pair:
+                trainers = join_all(pair, seeds=(1, 1))
+                both(trainers, "exchange", count=2)
+                until_saved(pair, 2)
+                pair.tokyo.kill()
+                pair.tokyo.start()
+                self.assert_goes_on(trainers)
+                self.assertTrue(pair.tokyo.events("state.checkpoint-loaded"))
+                fetched = [e for e in pair.tokyo.events("state.fetched") if "fetching" in e["text"]]
+                self.assertEqual(fetched, [])
+                self.assertFalse(pair.tokyo.run()["residual_lost"])
 
     def test_a_damaged_file_is_refused_by_name_and_the_one_before_used(self):
         with Pair(settings=OFTEN) as pair:

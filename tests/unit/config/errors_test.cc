@@ -48,7 +48,8 @@ TEST_CASE("unknown keys are refused with a suggestion") {
       {With(19, "      dealy: 1"),
        "19:7: runs[0].algorithm.dealy: unknown key; did you mean 'delay'?"},
       {With(20, "    codec: {kind: int4, ef: true}"),
-       "20:25: runs[0].codec.ef: unknown key; known here: kind, error_feedback, min, max"},
+       "20:25: runs[0].codec.ef: unknown key; known here: kind, error_feedback, residual, min, "
+       "max"},
   });
 }
 
@@ -90,6 +91,10 @@ TEST_CASE("wrong kinds of values") {
       {With(12, "    clusters: paris"), "12:15: runs[0].clusters: expected a list, as [a, b] ..."},
       {With(20, "    codec: {kind: int4, error_feedback: yes}"),
        "20:41: runs[0].codec.error_feedback: 'yes' is not true or false"},
+      {With(20, "    codec: {kind: int4, residual: fp32}"),
+       "20:25: runs[0].codec.residual: without error feedback there is none; ..."},
+      {With(20, "    codec: {kind: \"int4:ef\", residual: fp16}"),
+       "20:40: runs[0].codec.residual: 'fp16' is not one of bf16, fp32; did you mean 'bf16'?"},
       {With(15, "      learning_rate: .inf"),
        "15:22: runs[0].algorithm.learning_rate: '.inf' is not a number"},
       {WithTop("trainers: {mode: 660}"), "21:18: trainers.mode: '660' is not a file mode; ..."},

@@ -165,6 +165,9 @@ TEST_CASE("codec auto: a ladder that begins at its last rung, with error feedbac
         std::vector<std::string>{"int8:b256:zstd", "int4:b64:zstd", "2bit:b256", "sign:b256"});
   CHECK(cut.kind == "sign:b256");
   CHECK_FALSE(cut.error_feedback);
+  CHECK_FALSE(plain.residual_fp32);
+  CHECK(codec("    codec: {kind: \"int4:ef\", residual: fp32}").residual_fp32);
+  CHECK(codec("    codec: {kind: auto, residual: fp32}").residual_fp32);
   CHECK(codec("    codec: {kind: int4}").ladder.empty());
 }
 

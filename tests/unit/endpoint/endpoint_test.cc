@@ -141,13 +141,23 @@ TEST_CASE("a partly encoded contribution can be dropped") {
 }
 
 TEST_CASE("the residual is what encoding lost, added to the next value") {
-  Model model(TwoTensors(), "int8:ef");
+  const compression::DType kept = GENERATE(compression::DType::kBf16, compression::DType::kFp32);
+  Model model(TwoTensors(), "int8:ef", true, 1, {}, kept);
   const uint32_t n = compression::kChunkElements;
   model.Publish(0, 0, [](uint64_t) { return 0.0f; });
   model.Write(0, [](uint64_t i) { return -Noise(5, i); });  // delta = Noise(5)
   REQUIRE(model.endpoint->Begin(0, 0, 1, 1).ok());
   const std::vector<float> first = model.Decode(0, model.EncodeAll(0));
   model.endpoint->Commit(0);
+  const absl::Span<const std::byte> residual = model.endpoint->CommittedResidual(0);
+  REQUIRE(residual.size() == first.size() * compression::DTypeBytes(kept));
+  std::vector<float> lost(first.size());
+  compression::CastToFp32(residual.data(), lost.size(), kept, lost.data());
+  for (uint32_t i = 0; i < n - 100; ++i) {
+    const float exact = Noise(5, i) - first[i];
+    REQUIRE(std::abs(lost[i] - exact) <=
+            (kept == compression::DType::kFp32 ? 0.0f : std::abs(exact) / 256));
+  }
   model.Write(0, [](uint64_t) { return 0.0f; });  // delta = 0: only the residual is sent
   REQUIRE(model.endpoint->Begin(0, 0, 1, 2).ok());
   const std::vector<float> second = model.Decode(0, model.EncodeAll(0));
@@ -161,8 +171,9 @@ TEST_CASE("the residual is what encoding lost, added to the next value") {
 }
 
 TEST_CASE("a residual keeps weight times error when the weight changes") {
-  const auto second_round = [](uint64_t first_weight, uint64_t second_weight) {
-    Model model({Record("a", {4096})}, "int8:ef");
+  const compression::DType kept = GENERATE(compression::DType::kBf16, compression::DType::kFp32);
+  const auto second_round = [kept](uint64_t first_weight, uint64_t second_weight) {
+    Model model({Record("a", {4096})}, "int8:ef", true, 1, {}, kept);
     model.Publish(0, 0, [](uint64_t) { return 0.0f; });
     model.Write(0, [](uint64_t i) { return -Noise(5, i); });
     REQUIRE(model.endpoint->Begin(0, 0, first_weight, 1).ok());
@@ -201,6 +212,44 @@ TEST_CASE("a contribution of weight 0 leaves the residual alone") {
   model.endpoint->Commit(0);
   REQUIRE(model.endpoint->Begin(0, 0, 5, 1).ok());
   CHECK(model.EncodeAll(0) == expected);
+}
+
+TEST_CASE("a residual that was kept elsewhere goes on here") {
+  const compression::DType kept = GENERATE(compression::DType::kBf16, compression::DType::kFp32);
+  const std::vector<local::TensorRecord> records = {Record("a", {300'000}), Record("b", {5000})};
+  const auto begin = [](Model& model, float factor) {
+    model.Publish(0, 0, [](uint64_t) { return 0.0f; });
+    model.Write(0, [factor](uint64_t i) { return -factor * Noise(5, i); });
+    REQUIRE(model.endpoint->Begin(0, 0, 3, 1).ok());
+    return model.EncodeAll(0);
+  };
+  Model before(records, "int4:ef", true, 1, {}, kept);
+  (void)begin(before, 1);
+  before.endpoint->Commit(0);
+  Model after(records, "int4:ef", true, 1, {}, kept);
+  const absl::Span<const std::byte> from = before.endpoint->CommittedResidual(0);
+  const absl::Span<std::byte> to =
+      after.endpoint->RestoreResidual(0, before.endpoint->ResidualWeights(0));
+  REQUIRE(to.size() == from.size());
+  std::copy(from.begin(), from.end(), to.begin());
+  CHECK(begin(after, 2) == begin(before, 2));
+}
+
+TEST_CASE("another's residual is added in bf16, whatever ours is kept in") {
+  const compression::DType kept = GENERATE(compression::DType::kBf16, compression::DType::kFp32);
+  Model model({Record("a", {4096})}, "int8:ef", true, 1, {}, kept);
+  model.Publish(0, 0, [](uint64_t) { return 0.0f; });
+  model.Write(0, [](uint64_t) { return 0.0f; });
+  REQUIRE(model.endpoint->Begin(0, 0, 1, 1).ok());
+  std::vector<float> extra(4096);
+  for (size_t i = 0; i < extra.size(); ++i) extra[i] = static_cast<float>(i % 100) / 128;
+  std::vector<uint16_t> cast(extra.size());
+  compression::CastFromFp32(extra.data(), extra.size(), compression::DType::kBf16, cast.data());
+  model.endpoint->AddToResidual(0, 0, cast, 0.5);
+  const std::vector<float> sent = model.Decode(0, model.EncodeAll(0));
+  for (size_t i = 0; i < extra.size(); ++i) {
+    CHECK(sent[i] == Approx(extra[i] / 2).margin(0.004));
+  }
 }
 
 TEST_CASE("a reset residual is zero") {

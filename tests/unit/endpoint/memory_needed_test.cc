@@ -18,11 +18,14 @@ Matrices MatricesOf(const Model& model, const std::string& codec) {
 TEST_CASE("creation reserves exactly what the formula says") {
   const std::string codec = GENERATE("fp32", "int4:ef", "lowrank:ef");
   const bool outer = GENERATE(true, false);
+  const compression::DType residual =
+      GENERATE(compression::DType::kBf16, compression::DType::kFp32);
   Model model(
       {Record("a", {100'000}), Record("m", {500, 300}), Record("h", {70'001}, local::DType::kBf16),
        Record("mean", {3}, local::DType::kFp32, local::Group::kBuffer)},
-      codec, outer, 2);
-  const auto parts = MemoryNeeded(*model.layout, MatricesOf(model, codec), Codec(codec), 2, outer);
+      codec, outer, 2, {}, residual);
+  const auto parts =
+      MemoryNeeded(*model.layout, MatricesOf(model, codec), Codec(codec), residual, 2, outer);
   CHECK(model.account->usage().used_bytes == TotalBytes(parts));
   model.endpoint.reset();
   CHECK(model.account->usage().used_bytes == 0);
@@ -32,14 +35,16 @@ TEST_CASE("gradients whose momentum is kept reserve it, and buffers to correct i
   Model model({Record("a", {100'000}), Record("h", {70'001}, local::DType::kBf16)},
               "topk:k100:v4:ef", false, 1, {0.9, 1.0});
   const auto parts =
-      MemoryNeeded(*model.layout, {}, Codec("topk:k100:v4:ef"), 2, false, /*corrects=*/true);
+      MemoryNeeded(*model.layout, {}, Codec("topk:k100:v4:ef"), compression::DType::kBf16, 2, false,
+                   /*corrects=*/true);
   CHECK(model.account->usage().used_bytes == TotalBytes(parts));
 }
 
 TEST_CASE("bytes per parameter") {
-  const auto total = [](local::DType dtype, const char* codec) {
+  const auto total = [](local::DType dtype, const char* codec,
+                        compression::DType residual = compression::DType::kBf16) {
     double bytes = 0;
-    for (const MemoryPart& part : MemoryNeeded(1'000'000, dtype, Codec(codec), 8)) {
+    for (const MemoryPart& part : MemoryNeeded(1'000'000, dtype, Codec(codec), residual, 8)) {
       bytes += part.bytes_per_element;
       if (part.bytes_per_element > 0) {
         CHECK(static_cast<double>(part.bytes) == part.bytes_per_element * 1e6);
@@ -49,6 +54,7 @@ TEST_CASE("bytes per parameter") {
   };
   CHECK(total(local::DType::kFp32, "fp32") == 12);
   CHECK(total(local::DType::kFp32, "int4:ef") == 16);
+  CHECK(total(local::DType::kFp32, "int4:ef", compression::DType::kFp32) == 20);
   CHECK(total(local::DType::kBf16, "int4:ef") == 14);
   CHECK(total(local::DType::kFp32, "lowrank:r4:ef") == Approx(16 + 4 * 512 * 2 / 262144.0));
 }

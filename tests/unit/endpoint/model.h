@@ -32,7 +32,8 @@ inline float Noise(uint64_t seed, uint64_t index) {
 class Model {
  public:
   Model(const std::vector<local::TensorRecord>& records, const std::string& codec,
-        bool outer = true, uint32_t fragments = 1, endpoint::Correction correction = {}) {
+        bool outer = true, uint32_t fragments = 1, endpoint::Correction correction = {},
+        compression::DType residual = compression::DType::kBf16) {
     auto parsed = schema::Schema::Parse(BytesOf(records), static_cast<uint32_t>(records.size()));
     REQUIRE(parsed.ok());
     schema = std::make_shared<schema::Schema>(*std::move(parsed));
@@ -44,6 +45,7 @@ class Model {
     endpoint::Options options;
     options.run = "demo";
     options.codec = Codec(codec);
+    options.residual = residual;
     options.outer = outer;
     options.encoders_max = 2;
     options.correction = correction;
