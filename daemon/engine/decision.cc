@@ -52,7 +52,7 @@ class Decider {
   ClusterSet keepers_;
   bool below_ = false;
   bool roll_back_ = false;
-  std::string impossible_;    // what somebody reports and cannot be
+  std::string impossible_;      // what somebody reports and cannot be
   FragmentId seeded_anew_ = 0;  // fragments: from what a trainer brought, whatever they had become
   Record record_;
 };
@@ -381,6 +381,10 @@ Verdict Decider::Run() {
       Decider rolled_back(*this);
       verdict.restorable = rolled_back.RollBack() && rolled_back.seeded_anew_ < record_.base.size();
       return verdict;
+    }
+    // A record's lineage lies below its counter. Several candidates may have had the same number.
+    if (best_->lineage + 1 >= candidacy_.epoch.counter) {
+      return NotYet("a rollback needs an epoch with a higher number");
     }
     if (!RollBack()) return NotYet("nobody who has promised holds every fragment");
   }

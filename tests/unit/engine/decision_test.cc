@@ -179,6 +179,22 @@ TEST_CASE("history 1: the only member forgot, so going on is a rollback, never s
   REQUIRE(verdict.record.base[0].round == 24);
 }
 
+TEST_CASE("a second rollback in epochs of one number waits for the next number", "[decision]") {
+  Table table(2);
+  Record record = table.RecordOf({2, 0}, ClusterSet{0, 1});
+  record.lineage = 1;
+  table.candidacy.may_roll_back = true;
+  table.Add(0, record, 5, false);
+  table.Add(1, record, 5, false);
+  table.candidacy.epoch = {2, 1};
+  table.candidacy.self = 1;
+  REQUIRE(Decide(table.config, table.candidacy).kind == Verdict::Kind::kNotYet);
+  table.candidacy.epoch = {3, 1};
+  const Verdict verdict = Decide(table.config, table.candidacy);
+  REQUIRE(verdict.kind == Verdict::Kind::kRecord);
+  REQUIRE(verdict.record.lineage == 2);
+}
+
 TEST_CASE("a member without a vote may still know what all voters have forgotten", "[decision]") {
   Table table(3);
   Record record = table.RecordOf({1, 0}, {0, 1, 2}, 20);
