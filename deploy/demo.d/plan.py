@@ -52,9 +52,9 @@ ALGORITHMS = {
                        "rule: eager, learning_rate: 0.7, momentum: 0.5", 20, overlapped=True),
     "co2": Algorithm("results one round late, the whole round hides the exchange",
                      "rule: co2, learning_rate: 0.5", 25, learning_rate=4e-3, overlapped=True),
-    "sparseloco": Algorithm("3 % of the values, 2 bits each, every 10 steps",
+    "sparseloco": Algorithm("4 % of the values, 2 bits each, every 10 steps",
                             "rule: sparseloco, learning_rate: 1.0", 10,
-                            "{kind: \"btopk:k128:v2:ef:decay950\"}", learning_rate=4e-3),
+                            "{kind: \"topk:k400:v2:ef:decay950\"}", learning_rate=3e-3),
     "every-step": Algorithm("every step's gradients, 4 bits each", "rule: gradients",
                             codec="{kind: \"int4:b256:zstd\", error_feedback: true}", mode="every-step"),
 }
