@@ -25,6 +25,7 @@ constexpr int kDrainWindowsMax = 6;
 constexpr double kLess = 0.85;      // of what was let go arrived, so the line was not the limit
 constexpr double kDoubt = 0.05;     // of a round trip, at the end of each draining
 constexpr int kVerdictWindows = 3;  // of draining; what is measured lags behind
+constexpr double kSoon = 8;         // round trips
 constexpr int kCruiseWindows = 12;
 constexpr int kCruiseWindowsMin = 4;  // between two drains: a queue may be somebody else's
 constexpr absl::Duration kStale = absl::Seconds(30);
@@ -35,7 +36,7 @@ constexpr double kCalm = 0.0025;
 }  // namespace
 
 double LinePacer::bytes_per_s() const {
-  if (lossy_) return 0;
+  if (lossy_ || ends_soon_) return 0;
   switch (phase_) {
     case Phase::kFill:
       return 0;
@@ -63,6 +64,8 @@ void LinePacer::Look(absl::Time now, const Sight& sight) {
   const Sight before = before_;
   before_ = sight;
   begin_ = now;
+  ends_soon_ = static_cast<double>(sight.bytes_waiting) <
+               kSoon * absl::ToDoubleSeconds(sight.rtt_min) * best_;
   const bool idle = idle_;
   idle_ = false;
   if (idle && phase_ == Phase::kDrain) Begin(Phase::kCruise);  // it is drained
@@ -131,6 +134,10 @@ void LinePacer::EndDrain(const Window& window, double queue) {
 
 void LinePacer::Step(const Window& window, double seen_queue) {
   Remember(window);
+  if (ends_soon_) {
+    if (phase_ != Phase::kFill) Begin(Phase::kCruise);
+    return;
+  }
   others_ = std::min(others_, seen_queue - 1);
   const double queue = seen_queue - others_;
   ++windows_;

@@ -7,7 +7,9 @@
 // to deliver: nothing is held back until that ceases to grow; then more is tried for a while now
 // and again, which each connection's own probing fits into, and a queue that was made is drained.
 // Where packets are lost for no queue's sake, or too few lanes share the line to build one, it does
-// not interfere. Plain logic: the caller passes monotonic times; one thread at a time.
+// not interfere, nor with the last round trips of a transfer: their queue goes by itself soon, and
+// what a connection is held at it believes in for many round trips more. Plain logic: the caller
+// passes monotonic times; one thread at a time.
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_LINE_PACER_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_LINE_PACER_H_
 
@@ -27,8 +29,9 @@ class LinePacer {
     uint64_t bytes_delivered = 0;
     uint64_t segments_sent = 0;
     uint64_t segments_resent = 0;
-    absl::Duration rtt;      // smoothed, of what is in flight; zero: nothing is
-    absl::Duration rtt_min;  // of the path
+    absl::Duration rtt;          // smoothed, of what is in flight; zero: nothing is
+    absl::Duration rtt_min;      // of the path
+    uint64_t bytes_waiting = 0;  // for a connection
   };
 
   // The line waited for chunks: what it delivers now says nothing of what it could.
@@ -63,6 +66,7 @@ class LinePacer {
   double others_ = 0;  // round trips of queue, or of a longer path, that draining does not shorten
   bool idle_ = false;
   bool lossy_ = false;
+  bool ends_soon_ = false;                         // what waits is sent within a few round trips
   absl::Time begin_ = absl::InfinitePast();        // of the window
   absl::Time measured_at_ = absl::InfinitePast();  // the newest window that counted
   Sight before_;                                   // at its begin

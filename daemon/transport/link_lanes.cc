@@ -78,7 +78,7 @@ void Link::OnLaneUp(Lane&) { paced_bytes_per_s_.reset(); }
 
 void Link::Pace(absl::Time now, const TcpTotals& tcp) {
   pacer_.Look(now, {tcp.connections, tcp.bytes_delivered, tcp.segments_sent, tcp.segments_resent,
-                    tcp.rtt_in_flight, rtt_.lowest()});
+                    tcp.rtt_in_flight, rtt_.lowest(), peer_.queue.bytes()});
   const int lanes = lanes_up();
   const uint64_t each =
       lanes < 2 ? 0 : static_cast<uint64_t>(pacer_.bytes_per_s() / static_cast<double>(lanes));

@@ -8,6 +8,7 @@ namespace causeway::transport {
 namespace {
 
 constexpr double kTick = 0.05;
+constexpr uint64_t kMany = uint64_t{1} << 40;
 
 // A bottleneck and greedy connections before it, which together let two round trips' worth of bytes
 // be on their way, as several of BBR do, and try a quarter more than they were last given.
@@ -55,7 +56,7 @@ struct Line {
   double delivered_sum = 0;
   double used = 0;
   double now = 0;
-  LinePacer::Sight sight{5, 0, 0, 0, absl::ZeroDuration(), absl::ZeroDuration()};
+  LinePacer::Sight sight{5, 0, 0, 0, absl::ZeroDuration(), absl::ZeroDuration(), kMany};
   LinePacer pacer;
 };
 
@@ -132,6 +133,21 @@ TEST_CASE("after a pause nothing is left to drain") {
   line.Run(0.2, /*waiting=*/false);
   line.Run(kTick);
   CHECK(line.pacer.bytes_per_s() > 0.9 * 25e6);
+}
+
+TEST_CASE("the end of a transfer is sent as fast as connections like") {
+  Line line(25e6);
+  line.Run(5);
+  CHECK(line.pacer.bytes_per_s() > 0);
+  line.sight.bytes_waiting = 10'000'000;  // four round trips of the line
+  for (int i = 0; i < 40; ++i) {
+    line.Run(0.1);
+    CHECK(line.pacer.bytes_per_s() == 0);
+  }
+  line.sight.bytes_waiting = kMany;
+  line.Run(5);
+  CHECK(line.pacer.bytes_per_s() > 0);
+  CHECK(line.MeanQueue(20) < 0.15);
 }
 
 TEST_CASE("where packets are lost for no queue's sake, connections do as they like") {
