@@ -116,7 +116,7 @@ void Link::OnHello(const wan::v1::Hello& hello) {
   }
   const absl::Time now = MonotonicNow();
   stream_->ClearDeadline();
-  rtt_.Sample(now - hello_sent_at_);
+  rtt_.Sample(now, now - hello_sent_at_);
   lanes_.resize(std::min<size_t>(hello.lanes(), static_cast<size_t>(peer_.lanes.most())));
   Up(hello, now);
   for (uint32_t i = 0; !ended_ && static_cast<int>(i) < lanes_wanted_; ++i) DialLane(i, now);

@@ -1,6 +1,7 @@
 #include "daemon/transport/link_timing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace causeway::transport {
 namespace {
@@ -34,19 +35,22 @@ void RttMeter::Echo(absl::Time now, uint64_t sequence, absl::Duration delay) {
   const absl::Duration rtt = now - sent_[sequence % sent_.size()] - delay;
   if (delay < absl::ZeroDuration() || rtt < absl::ZeroDuration()) return;
   echoed_ = sequence;
-  Sample(rtt);
+  Sample(now, rtt);
 }
 
-void RttMeter::Sample(absl::Duration rtt) {
-  smoothed_ = samples_count_ == 0 ? rtt : smoothed_ + (rtt - smoothed_) / 8;
-  samples_[samples_count_ % kLowestOf] = rtt;
-  samples_count_ = samples_count_ + 1 < 2 * kLowestOf ? samples_count_ + 1 : kLowestOf;
+void RttMeter::Sample(absl::Time now, absl::Duration rtt) {
+  const bool first = begin_ == absl::InfinitePast();
+  smoothed_ = first ? rtt : smoothed_ + (rtt - smoothed_) / 8;
+  if (now - begin_ >= kLowestOf) {
+    lowest_before_ = std::exchange(lowest_, absl::InfiniteDuration());
+    begin_ = now;
+  }
+  lowest_ = std::min(lowest_, rtt);
 }
 
 absl::Duration RttMeter::lowest() const {
-  if (samples_count_ == 0) return absl::ZeroDuration();
-  return *std::min_element(samples_.begin(),
-                           samples_.begin() + std::min(samples_count_, kLowestOf));
+  if (begin_ == absl::InfinitePast()) return absl::ZeroDuration();
+  return std::min(lowest_, lowest_before_);
 }
 
 absl::Duration Backoff::Next(std::mt19937_64& random) {

@@ -26,8 +26,9 @@ struct LinkTimes {
   absl::Duration tick;           // how often timers are looked at
 };
 
-// Round-trip time by heartbeat echoes. The lowest is of the last kLowestOf samples, so that a path
-// which became longer is seen as longer, not as one on which bytes wait.
+// Round-trip time by heartbeat echoes. The lowest is of the last kLowestOf to twice as long, so
+// that a path which became longer is seen as longer, not as one on which bytes wait, while a burst
+// of bytes is not taken for a longer path.
 class RttMeter {
  public:
   // The sequence to put into a heartbeat sent now.
@@ -36,20 +37,21 @@ class RttMeter {
   // were echoed before or are too old, and delays longer than the time passed.
   void Echo(absl::Time now, uint64_t sequence, absl::Duration delay);
   // A sample measured otherwise.
-  void Sample(absl::Duration rtt);
+  void Sample(absl::Time now, absl::Duration rtt);
 
   absl::Duration smoothed() const { return smoothed_; }  // zero: none yet
   absl::Duration lowest() const;                         // zero: none yet
 
-  static constexpr int kLowestOf = 8;
+  static constexpr absl::Duration kLowestOf = absl::Seconds(15);
 
  private:
   std::array<absl::Time, 16> sent_;
   uint64_t newest_ = 0;
   uint64_t echoed_ = 0;
   absl::Duration smoothed_;
-  std::array<absl::Duration, kLowestOf> samples_;  // in turn
-  int samples_count_ = 0;
+  absl::Time begin_ = absl::InfinitePast();                  // of the newest stretch of kLowestOf
+  absl::Duration lowest_ = absl::InfiniteDuration();         // of it
+  absl::Duration lowest_before_ = absl::InfiniteDuration();  // of the one before
 };
 
 // Doubling delays from 200 ms to 10 s, each up to a quarter shorter at random, the first of them

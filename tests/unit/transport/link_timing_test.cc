@@ -32,17 +32,23 @@ TEST_CASE("round-trip time is what passed less what the peer held") {
   CHECK(meter.lowest() == absl::Milliseconds(80));
 }
 
-TEST_CASE("a path that became longer is seen as longer after a few samples") {
+TEST_CASE(
+    "a path that became longer is seen as longer after a while, a burst is not a longer path") {
   RttMeter meter;
-  meter.Sample(absl::Milliseconds(1));
-  for (int i = 1; i < RttMeter::kLowestOf; ++i) {
-    meter.Sample(absl::Milliseconds(100 + i));
+  const int window_ms = static_cast<int>(absl::ToInt64Milliseconds(RttMeter::kLowestOf));
+  meter.Sample(At(0), absl::Milliseconds(1));
+  int ms = 400;
+  for (; ms < window_ms; ms += 400) {
+    meter.Sample(At(ms), absl::Milliseconds(250));
     CHECK(meter.lowest() == absl::Milliseconds(1));
   }
-  for (int i = 0; i < 5 * RttMeter::kLowestOf; ++i) {
-    meter.Sample(absl::Milliseconds(100));
-    CHECK(meter.lowest() >= absl::Milliseconds(100));
+  for (; ms < 4 * window_ms; ms += 400) {
+    meter.Sample(At(ms), absl::Milliseconds(100));
+    if (ms >= 2 * window_ms + 800) CHECK(meter.lowest() == absl::Milliseconds(100));
   }
+  meter.Sample(At(10 * window_ms), absl::Milliseconds(200));  // an old lowest counts no more
+  meter.Sample(At(11 * window_ms), absl::Milliseconds(200));
+  CHECK(meter.lowest() == absl::Milliseconds(200));
 }
 
 TEST_CASE("invented, repeated and impossible echoes are ignored") {
