@@ -46,7 +46,8 @@ Phase Core::CurrentPhase(ClusterSet* awaited, std::string* reason) const {
     }
     return Phase::kForming;
   }
-  if (context_.Active() && !context_.Fenced()) {
+  // Who was left out of a later epoch without a word to it takes part in nothing any more.
+  if (context_.Active() && !context_.Fenced() && !context_.Outdated()) {
     const ClusterSet silent = context_.record().members - alive;
     if (context_.record().stopped) {
       *reason = "stopped by its operator";

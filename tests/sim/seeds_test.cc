@@ -7,8 +7,14 @@
 namespace causeway::sim {
 namespace {
 
-constexpr uint64_t kSeeds = 6000;
+// Fewer under a sanitizer, which looks for something else.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kSeeds = 3000;
+constexpr uint64_t kGrowingSeeds = 500;
+#else
+constexpr uint64_t kSeeds = 11'000;
 constexpr uint64_t kGrowingSeeds = 1000;
+#endif
 
 TEST_CASE("seeded histories keep every invariant and end in progress", "[seeds]") {
   uint64_t blocked = 0;
