@@ -6,8 +6,8 @@ Talks to this cluster's gateway (causewayd) through libcauseway.
 
 from . import errors
 from .errors import (AlgorithmError, Busy, CommError, CudaError, Draining, Error, Forked, GatewayLost, HashMismatch,
-                     IdentityTaken, InitRefused, InternalError, Interrupted, InvalidCall, LibraryMissing,
-                     NonFinite, NotReady, OutOfMemory, ProtocolError, Rebase, Retryable, SchemaError, Stalled,
+                     IdentityTaken, InitRefused, InternalError, Interrupted, InvalidCall, InvalidType,
+                     LibraryMissing, NonFinite, NotReady, OutOfMemory, ProtocolError, Rebase, Retryable, SchemaError, Stalled,
                      Timeout, UnknownRun)
 from .callback import OuterCallback
 from .hook import ddp_hook
@@ -30,6 +30,6 @@ def open(run, socket=None, rank=0, world=1, *, process_group=None, connect_timeo
 __all__ = ["open", "ddp_hook", "preset", "Outer", "OuterCallback", "Run", "Pending", "Averaged", "errors",
            "AlgorithmError", "Busy", "CommError", "CudaError",
            "Draining", "Error", "Forked", "GatewayLost", "HashMismatch", "IdentityTaken", "InitRefused",
-           "InternalError", "Interrupted", "InvalidCall", "LibraryMissing", "NonFinite", "NotReady",
-           "OutOfMemory", "ProtocolError", "Rebase", "Retryable", "SchemaError", "Stalled", "Timeout",
+           "InternalError", "Interrupted", "InvalidCall", "InvalidType", "LibraryMissing", "NonFinite",
+           "NotReady", "OutOfMemory", "ProtocolError", "Rebase", "Retryable", "SchemaError", "Stalled", "Timeout",
            "UnknownRun"]

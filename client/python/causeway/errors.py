@@ -109,8 +109,12 @@ class InternalError(Error):
     code = "INTERNAL"
 
 
-class InvalidCall(Error):
+class InvalidCall(Error, ValueError):
     code = "ARGUMENT"
+
+
+class InvalidType(InvalidCall, TypeError):
+    """An argument of a type that the call does not take."""
 
 
 class CudaError(Error):

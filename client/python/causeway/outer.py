@@ -16,6 +16,7 @@ import re
 import time
 
 from . import _library as c
+from . import arguments
 from . import cuda
 from . import errors
 from . import late
@@ -55,16 +56,26 @@ class Outer(late.LateRounds):
     def __init__(self, model, optimizer=None, *, run, socket=None, weight=1, H=None, init="run",
                  preset=None, masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
                  progress_interval=5.0, stages=None, shards=None):
-        if H is not None and H < 1:
-            raise errors.InvalidCall("H must be at least 1")
-        self.run = run
+        self.run = None if run is None else arguments.run_name(run)
         self.weight = whole_weight(weight)
+        H = None if H is None else arguments.whole("H", H, 1, what="a number of local steps")
+        socket, stages, shards = arguments.path("socket", socket), arguments.stages(stages), arguments.shards(shards)
+        rank, world = arguments.place(rank, world, process_group)
+        connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
+        progress_interval = arguments.seconds("progress_interval", progress_interval)
+        presets.check_name(preset)
+        if init not in c.INIT:
+            raise errors.InvalidCall(f"init must be one of {', '.join(c.INIT)}, not {init!r}")
+        arguments.model(model)
+        arguments.optimizer(optimizer)
+        arguments.masters(masters)
         self._group = local_group.of(process_group)
         entries = tensors_.model_entries(model, optimizer, masters)
+        arguments.steps_some(optimizer, [tensor for e in entries for tensor in (e.tensor, e.cast)])
         if not buffers:
             entries = [entry for entry in entries if entry.group == c.PARAMETER]
-        tensors_.shard(entries, shards or {})
-        self.stages = {name: stage for name, stage in (stages or {}).items() if stage > 0}
+        tensors_.shard(entries, shards)
+        self.stages = stages
         self._set = tensors_.TensorSet(tensors_.by_stage(entries, self.stages))
         self._options = {"run": run, "socket": socket, "weight": weight, "H": H, "preset": preset,
                          "buffers": buffers, "process_group": process_group, "rank": rank, "world": world,

@@ -24,9 +24,15 @@ def configuration(name):
 
 
 def _known(name):
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise errors.InvalidCall(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
     return PRESETS[name]
+
+
+def check_name(name):
+    """None, or one of PRESETS."""
+    if name is not None:
+        _known(name)
 
 
 def check(name, terms):

@@ -4,6 +4,7 @@ import logging
 import time
 
 from . import _library as c
+from . import arguments
 from . import errors
 from . import local_group
 from . import tensors as tensors_
@@ -84,8 +85,14 @@ class Run:
 
     def __init__(self, run, socket=None, rank=0, world=1, process_group=None, connect_timeout=5.0,
                  progress_interval=5.0, model=None, weight=1, optimizer=None):
-        self.run = run
+        self.run = arguments.run_name(run)
         self.weight = whole_weight(weight)  # of ddp_hook's steps
+        socket = arguments.path("socket", socket)
+        rank, world = arguments.place(rank, world, process_group)
+        connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
+        progress_interval = arguments.seconds("progress_interval", progress_interval)
+        if model is not None:
+            arguments.model(model)
         self._optimizer = optimizer  # only looked at when the run is joined
         self.last = None  # Averaged of the newest step
         self.backward = None
@@ -107,7 +114,9 @@ class Run:
     def _join(self, tensors, names):
         names = names or [f"gradient.{index}" for index in range(len(tensors))]
         if len(names) != len(tensors):
-            raise errors.InvalidCall("one name for each tensor")
+            raise errors.InvalidCall(f"names: {len(names)} for {len(tensors)} tensors; give one for each")
+        for name in names:
+            arguments.text("names", name, "a name for each tensor")
         self._set = tensors_.TensorSet(
             [tensors_.Entry(name, tensor) for name, tensor in zip(names, tensors)])
 
@@ -146,7 +155,11 @@ class Run:
         if not isinstance(tensors, (list, tuple)):
             tensors = [tensors]
         if not tensors:
-            raise errors.InvalidCall("no tensors to average")
+            raise errors.InvalidCall("tensors: there is none to average")
+        for index, tensor in enumerate(tensors):
+            if not hasattr(tensor, "data_ptr"):  # a gradient that is None, above all
+                raise errors.InvalidType(f"tensors[{index}] must be a torch tensor, not {tensor!r}: give those of "
+                                         "parameters that no loss reached as zeros, on every cluster")
         if self._pending is not None:
             raise errors.Busy("the previous average was not waited for")
         weight = whole_weight(weight)

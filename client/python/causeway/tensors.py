@@ -262,7 +262,8 @@ def model_entries(model, optimizer=None, masters=None):
         entries.append(Entry(name, exchanged, c.PARAMETER if is_parameter else c.BUFFER,
                              cast=None if master is None else tensor, alias_of=alias_of))
     if not entries:
-        raise errors.SchemaError("the model has nothing to exchange")
+        raise errors.InvalidCall("model has nothing to exchange: no parameter with requires_grad, no persistent float "
+                                 "buffer; call requires_grad_() on what is to be trained first")
     return entries
 
 
