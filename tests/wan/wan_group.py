@@ -64,7 +64,7 @@ class WanGroup(gateways.Group):
     def __exit__(self, kind, value, trace):
         try:
             if kind is None:
-                history.check(self.gateways.values())
+                history.check_group(self)
                 if self._baseline:
                     self._baseline.check(self.gateways, gateways.until)
         except AssertionError:

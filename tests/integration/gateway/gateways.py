@@ -269,6 +269,7 @@ class Group:
         self._run, self._runs, self._start = {"clusters": self.clusters, **run}, runs, start
         self._extra_peers, self._pki, self._peer_timeout_s = extra_peers, pki or {}, peer_timeout_s
         self._at_end = []
+        self.trainers = []  # all that there ever were, dead ones too
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(prefix=f"causeway-{os.getpid()}-")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Tests of what other tests end with: the history checker and the baseline find what they are for."""
+import json
 import subprocess
 import sys
 import unittest
@@ -7,6 +8,7 @@ import unittest
 import baseline
 import gateways
 import history
+import trainers
 
 CHAIN, OTHER = "aa11", "bb22"
 HOLDER = """
@@ -33,6 +35,16 @@ class Told:
 
     def events(self, name):
         return [line for line in self.lines if line["event"] == name]
+
+
+class Applied:
+    """A trainer of which only the log is known: rounds of its first life and fragment 0, and values."""
+
+    def __init__(self, cluster, *lines):
+        self.cluster, self.lines = cluster, lines
+
+    def applied(self):
+        return [(0, 0, number, value) for number, value in self.lines]
 
 
 class Holder:
@@ -78,6 +90,39 @@ class Checks(unittest.TestCase):
         history.check([Told("paris", f"l0 r1 {CHAIN}"), Told("tokyo", f"l1 r1 {OTHER}")])
         history.check([Told("paris", f"l0 r1 {CHAIN}"), Told("tokyo", f"l0 r1 {OTHER}", fragment=1)])
 
+    def test_what_trainers_applied(self):
+        known = [Told("paris", f"l0 r1 {CHAIN}", f"l0 r2 {OTHER}"), Told("tokyo")]
+        self.assertEqual(history.check(known, [Applied("paris", (0, "x"), (1, "y"), (2, "z")),
+                                               Applied("tokyo", (0, "x"), (2, "z"))]), 7)
+        for lines, words in ((((1, "y"), (2, "other")), "fragment 0 round 2: z at paris, other at tokyo"),
+                             (((0, "other"),), "fragment 0 round 0: x at paris, other at tokyo"),
+                             (((2, "z"), (3, "w")), "trainer of tokyo applied fragment 0 round 3, which no gateway"),
+                             (((2, "z"), (1, "y")), "trainer of tokyo applied fragment 0 round 1 after 2")):
+            with self.subTest(words), self.assertRaisesRegex(AssertionError, words):
+                history.check(known, [Applied("paris", (0, "x"), (1, "y"), (2, "z")), Applied("tokyo", *lines)])
+        # After a rollback a round was committed twice, and has two values, not three.
+        undone = [*known, Told("oslo", f"l1 r2 {CHAIN}")]
+        both = [Applied("paris", (1, "y"), (2, "z"), (2, "w")), Applied("tokyo", (2, "w"))]
+        self.assertEqual(history.check(undone, both), 7)
+        with self.assertRaisesRegex(AssertionError, "different values of fragment 0 round 2"):
+            history.check(undone, [*both, Applied("oslo", (2, "v"))])
+
+    def test_real_logs_agree_and_a_planted_difference_is_found(self):
+        with gateways.Pair(codec=gateways.INT4_EF, algorithm="{rule: average, local_steps: 2, fragments: 2}") as pair:
+            both = trainers.join_both(pair)
+            trainers.both(both, "exchange", count=3)
+            compared = history.check_group(pair)
+            applied = [trainer.applied() for trainer in both]
+            self.assertEqual([line[1:] for line in applied[0] if line[2] > 0],
+                             [line[1:] for line in applied[1] if line[2] > 0])
+            self.assertEqual({line[2] for line in applied[0]}, {0, 1, 2, 3})
+            self.assertGreater(compared, sum(map(len, applied)))
+            life, fragment, number, value = applied[1][-1]
+            with open(both[1].log_path, "a") as log:
+                log.write(json.dumps([life + 1, fragment, number, value[::-1]]) + "\n")
+            with self.assertRaisesRegex(AssertionError, f"different values of fragment {fragment} round {number}"):
+                history.check_group(pair)
+
     def kept(self, holder, before):
         with self.assertRaises(AssertionError) as caught:
             before.check({"paris": holder}, lambda condition, what, _: self.assertTrue(condition(), what))
@@ -103,4 +148,4 @@ class Checks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    trainers.main()

@@ -31,7 +31,7 @@ class Corruption(unittest.TestCase):
                 gateway.start()
             group.until_linked()
             yield group
-            self.assertGreater(history.check(group.gateways.values()), 0)
+            self.assertGreater(history.check_group(group), 0)
 
     def rounds(self, group, seeds):
         """Trains; what everybody ends with, and how many rounds counted all."""

@@ -1,6 +1,7 @@
 """What a trainer process of the tests does: commands from a pipe, answers and logged lines back."""
 import ctypes
 import hashlib
+import json
 import logging
 import os
 import signal
@@ -52,12 +53,37 @@ class Lines(logging.Handler):
         self.connection.send(("line", record.getMessage()))
 
 
+class AppliedLog:
+    """Writes down the hash of each value that an Outer goes on from, just before the gateway is told, and so may take
+    its memory for another."""
+
+    def __init__(self, outer, path, life):
+        self._outer, self._handle, self._life = outer, outer._handle, life
+        self._file = open(path, "a", buffering=1)
+        self._say = self._handle.applied
+        for fragment in range(outer.fragments):
+            self._write(fragment, self._handle.fragment(fragment).base_round)
+        self._handle.applied = self._applied
+
+    def _applied(self, fragment, round):
+        self._write(fragment, round)
+        self._say(fragment, round)
+
+    def _write(self, fragment, round):
+        value = torch.empty_like(self._outer._set.flat(fragment)[0])
+        slices, hosts = self._outer._set.flat_slices(fragment, value)
+        self._handle.read(fragment, round, slices)
+        del hosts
+        self._file.write(json.dumps([self._life, fragment, round, sha256([value])]) + "\n")
+
+
 class Program:
     def __init__(self):
         self.model = self.outer_handle = self.run_handle = None
         self.noise = None
+        self.lives = 0
 
-    def do_outer(self, run, socket, shapes, seed, dtype="float32", noise_seed=None, poison=None, **options):
+    def do_outer(self, run, socket, shapes, seed, log, dtype="float32", noise_seed=None, poison=None, **options):
         self.model = Model(shapes, seed, getattr(torch, dtype))
         if poison:
             self.do_poison(poison)
@@ -65,6 +91,8 @@ class Program:
         self.noise = torch.Generator().manual_seed(1000 + (noise_seed or seed))
         self.outer_handle = causeway.Outer(self.model, run=run, socket=socket,
                                            progress_interval=PROGRESS_S, **options)
+        AppliedLog(self.outer_handle, log, self.lives)
+        self.lives += 1
         after = sha256(self.model.parameters())
         return {"sha256": after, "replaced": before != after, "H": self.outer_handle.H,
                 "fragments": self.outer_handle.fragments, "rounds": list(self.outer_handle._rounds)}

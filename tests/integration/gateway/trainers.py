@@ -5,6 +5,7 @@ differ unless Causeway makes them equal. Lines that the library logs (who is awa
 are said.
 """
 import importlib.util
+import json
 import multiprocessing
 import os
 import signal
@@ -37,6 +38,8 @@ class Trainer:
         self.cluster, self.run = cluster, run
         self.socket = socket or pair.gateways[cluster].trainer_socket
         self.lines = []
+        self.log_path = os.path.join(pair.directory, f"applied-{len(pair.trainers)}-{cluster}")
+        pair.trainers.append(self)
         self._connection, theirs = _context.Pipe()
         self.process = _context.Process(target=trainer_program.serve, args=(theirs,), daemon=True)
         self.process.start()
@@ -103,7 +106,7 @@ class Trainer:
 
     def tell_outer(self, **arguments):
         arguments.setdefault("shapes", SHAPES)
-        self.tell("outer", run=self.run, socket=self.socket, **arguments)
+        self.tell("outer", run=self.run, socket=self.socket, log=self.log_path, **arguments)
 
     def outer(self, **arguments):
         self.tell_outer(**arguments)
@@ -111,6 +114,14 @@ class Trainer:
 
     def open(self, **arguments):
         return self.do("open", run=self.run, socket=self.socket, **arguments)
+
+    def applied(self):
+        """[(life, fragment, round, SHA-256)] of the values that it went on from, in order. A life begins with a join."""
+        if not os.path.exists(self.log_path):
+            return []
+        with open(self.log_path) as file:
+            lines = file.read().split("\n")[:-1]  # a trainer that was killed may have left part of one
+        return [tuple(json.loads(line)) for line in lines]
 
     def steps(self, count, **arguments):
         return self.do("steps", count=count, **arguments)
