@@ -20,6 +20,7 @@ bool CatchUp::Useful(FragmentId id, const StateId& state) const {
   const Standing& standing = ledger_[id];
   if (context_.Active() && !context_.Outdated()) {
     const Record& record = context_.record();
+    if (id >= record.base.size()) return false;  // of a run that has grown meanwhile
     return !rounds_.HoldsBase(id) && state.lineage == record.lineage &&
            state.round >= record.base[id].round;
   }

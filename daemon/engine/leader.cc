@@ -207,7 +207,7 @@ bool Leader::HoldsBase() const {
   for (FragmentId id = 0; id < ledger_.size(); ++id) {
     const Standing& mine = ledger_[id];
     if (!mine.holds || mine.committed.lineage != record.lineage) return false;
-    if (mine.committed.round < record.base[id].round) return false;
+    if (id >= record.base.size() || mine.committed.round < record.base[id].round) return false;
   }
   return true;
 }
