@@ -53,6 +53,11 @@ ROWS = {
     "streaming-d=5-mix": Row("{" + NESTEROV.format(0.7, 20) + ", fragments: 4, delay: 5, mix: 0.5}", INT4),
     "H=20-scheduled": Row("{" + NESTEROV.format(0.9, 20) + ", final_learning_rate: 0.5, schedule_rounds: 50}",
                           INT4),
+    # A cluster's own gradient is of half as many samples, its Adam steps so much shorter (by sqrt(2) where noise rules):
+    # a longer step, of the outer rule or of the inner optimizer, makes up for it.
+    "H=10-nesterov": Row("{rule: nesterov, learning_rate: 0.8, momentum: 0.4, local_steps: 10}", INT4),
+    "H=10-longer-steps": Row("{rule: average, local_steps: 10}", INT4, 2.8e-3),
+    "H=50-no-feedback": Row("{" + NESTEROV.format(0.8, 50) + "}", "{kind: \"int4:b256:zstd\"}"),
     "H=20-no-feedback": Row("{" + NESTEROV.format(0.7, 20) + "}", "{kind: \"int4:b256:zstd\"}"),
 }
 SYNCHRONOUS = Row("{rule: gradients}", "{kind: fp32}", mode="every-step", counted=False)
