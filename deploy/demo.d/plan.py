@@ -58,7 +58,17 @@ ALGORITHMS = {
     "every-step": Algorithm("every step's gradients, 4 bits each", "rule: gradients",
                             codec="{kind: \"int4:b256:zstd\", error_feedback: true}", mode="every-step"),
 }
-PRESETS = {"standard": "average", "fast": "streaming"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    algorithm: str
+    codec: str = None  # instead of the algorithm's, as the command line names it
+    longer: float = 1
+
+
+PRESETS = {"standard": Preset("average"), "fast": Preset("streaming"),
+           "longer": Preset("streaming", "int4:b256:zstd", 1.5)}
 
 
 def codec_map(spec):
@@ -71,8 +81,12 @@ def codec_map(spec):
 
 
 def choose(options):
-    """Completes parsed options: `algorithm`, where a preset named it, and the clusters' `names`."""
-    options.algorithm = options.algorithm or PRESETS[options.preset]
+    """Completes parsed options: `algorithm`, `codec` and `longer`, where a preset named them, and the clusters' `names`."""
+    preset = PRESETS[options.preset]
+    if options.algorithm is None:
+        options.codec = options.codec or preset.codec
+    options.algorithm = options.algorithm or preset.algorithm
+    options.longer = preset.longer if options.longer is None else options.longer
     options.names = CLUSTERS[:options.clusters]
     return options
 
@@ -82,7 +96,7 @@ def causeway(options, seed=None):
     codec = chosen.codec if options.codec is None else codec_map(options.codec)
     rule = chosen.rule if chosen.mode == "every-step" else f"{chosen.rule}, local_steps: {chosen.local_steps}"
     return RunPlan(_name("causeway", seed, options), "causeway", options.seed if seed is None else seed,
-                   chosen.mode, True, options.steps * options.longer, chosen.local_steps, f"{{{rule}}}", codec, chosen.learning_rate,
+                   chosen.mode, True, round(options.steps * options.longer), chosen.local_steps, f"{{{rule}}}", codec, chosen.learning_rate,
                    overlapped=chosen.overlapped)
 
 

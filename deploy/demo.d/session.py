@@ -65,10 +65,11 @@ def compare(records, options):
     computing = entry.local_steps * ours["step_s"]
     round_bytes = ours["wire_bytes_per_cluster"] * entry.local_steps / ours["steps"]
     exchange = duration_ms(options.rtt) / 1e3 + round_bytes * 8 / rate_bits(options.rate)
-    synchronous_s = reference["steps"] * by_name["sync-wan"]["wall_s"] / by_name["sync-wan"]["steps"]
+    synchronous_s = reference["steps"] * by_name["sync-wan"]["training_s"] / by_name["sync-wan"]["steps"]
     return {
         "byte_ratio": reference["wire_bytes_per_cluster"] / ours["wire_bytes_per_cluster"],
-        "time_ratio": ours["wall_s"] / synchronous_s, "synchronous_s": synchronous_s,
+        "time_ratio": ours["training_s"] / synchronous_s, "synchronous_s": synchronous_s,
+        "seconds": ours["training_s"], "synchronous_steps": reference["steps"], "steps": ours["steps"],
         "gap": ours["final_bits_per_byte"] / reference["final_bits_per_byte"] - 1,
         "compute_use": ours["compute_use"],
         "compute_use_expected": 1.0 if entry.overlapped else computing / (computing + exchange),
@@ -102,7 +103,7 @@ def link_facts(options):
 
 def write(output, records, options, details):
     results = {"runs": [{key: record[key] for key in RESULT_KEYS} for record in records],
-               "link": link_facts(options)}
+               "link": link_facts(options), "comparison": details}
     if options.seeds > 1:
         results["gaps"] = gaps(records)
     with open(os.path.join(output, "result.json"), "w") as file:
@@ -159,7 +160,7 @@ def seeds_note(records):
 
 
 def more_steps(options):
-    return f", after {options.longer} times the steps" if options.longer > 1 else ""
+    return f", after {options.longer:g} times the steps" if options.longer > 1 else ""
 
 
 def costs_text(costs):
@@ -168,8 +169,8 @@ def costs_text(costs):
 
 
 def time_text(details):
-    return (f"{100 * details['time_ratio']:.0f} % of the {details['synchronous_s']:.0f} s that synchronous training takes "
-            "over this link at the pace of sync-wan")
+    return (f"{details['seconds']:.1f} s, 1/{1 / details['time_ratio']:.1f} of the {details['synchronous_s']:.0f} s that "
+            f"{details['synchronous_steps']} synchronous steps take over this link at the pace of sync-wan (evaluations left out)")
 
 
 def summary(records, options, details, output):

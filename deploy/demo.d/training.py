@@ -156,7 +156,7 @@ class Training:
         busy = [result["wall_s"] - result["evaluation_s"] for result in results]
         return {
             "name": self.run.name, "kind": self.run.kind, "seed": self.run.seed, "final_bits_per_byte": results[0]["bits_per_byte"], "steps": steps,
-            "wall_s": max(result["wall_s"] for result in results),
+            "wall_s": max(result["wall_s"] for result in results), "training_s": max(busy),
             "wire_bytes_per_cluster": round(wire), "seed_bytes": round(seed),
             "bytes_per_parameter_step": wire / (parameters * steps),
             "compute_use": min(1 - result["blocked_s"] / b for result, b in zip(results, busy)),

@@ -23,7 +23,7 @@ import wan_link  # noqa: E402
 def record(name, steps, bytes_per_step, final, seed=1):
     samples = [{"step": i, "seconds": i * 0.05, "bytes": i * bytes_per_step, "loss_bits": 8 / i + 2}
                for i in range(1, steps + 1)]
-    return {"name": name, "kind": name, "seed": seed, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05,
+    return {"name": name, "kind": name, "seed": seed, "final_bits_per_byte": final, "steps": steps, "wall_s": steps * 0.05, "training_s": steps * 0.05,
             "wire_bytes_per_cluster": steps * bytes_per_step, "seed_bytes": 100,
             "bytes_per_parameter_step": bytes_per_step / 1000, "compute_use": 0.8, "identical": True,
             "costs": {"stall": 0.02, "overhead": 0.01, "delay_steps": 4},
@@ -101,6 +101,16 @@ class Measurement(unittest.TestCase):
         self.assertAlmostEqual(details["time_ratio"], 3)
         self.assertIn("-1.00 %, after 3 times the steps", session.summary(records, options(longer=3), details, "/out"))
         self.assertEqual([run.steps for run in plan.runs(options(longer=3))], [100, 100, 300])
+
+    def test_a_preset_gives_what_the_command_line_leaves_open(self):
+        longer = options(preset="longer", longer=None)
+        self.assertEqual((longer.algorithm, longer.codec, longer.longer), ("streaming", "int4:b256:zstd", 1.5))
+        self.assertEqual([run.steps for run in plan.runs(longer)], [100, 100, 150])
+        self.assertIn("error_feedback", plan.causeway(longer).codec)
+        own = options(preset="longer", longer=2.0, codec="int8")
+        self.assertEqual((own.codec, own.longer), ("int8", 2.0))
+        self.assertEqual(options(preset="fast", longer=None).longer, 1)
+        self.assertIsNone(options(preset="longer", algorithm="average", longer=None).codec)
 
     def test_seeds_are_paired_and_bounded(self):
         records = RECORDS + [record("sync-lan", 100, 4000, 2.0, seed=2), record("causeway", 100, 50, 2.06, seed=2)]
