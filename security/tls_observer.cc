@@ -30,6 +30,9 @@ void OnMessage(int sent, int /*version*/, int content_type, const void* bytes, s
   if (!failure.by_peer && verified != X509_V_OK) {
     failure.reason += std::string(" (") + X509_verify_cert_error_string(verified) + ")";
   }
+  if (alert[1] == SSL_AD_UNKNOWN_CA) {
+    failure.reason += "; both gateways need certificates of one authority: compare their ca.pem";
+  }
   static_cast<const TlsObserver*>(observer)->Report(failure);
 }
 

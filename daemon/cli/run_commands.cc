@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/checkpoint/snapshots.h"
+#include "daemon/checkpoint/state_lock.h"
 #include "daemon/cli/admin_client.h"
 #include "daemon/cli/environment.h"
 #include "daemon/cli/exit_codes.h"
@@ -87,6 +88,9 @@ absl::StatusOr<std::string> Restore(const Arguments& arguments) {
         "the gateway runs; end those of all of the run's clusters first (systemctl stop "
         "causewayd)");
   }
+  const absl::StatusOr<std::unique_ptr<checkpoint::StateLock>> lock =
+      checkpoint::StateLock::Take(result.config->state_directory);
+  if (!lock.ok()) return lock.status();
   const std::string state = absl::StrCat(result.config->state_directory, "/", arguments.run);
   absl::StatusOr<size_t> fragments =
       checkpoint::Snapshots(state + ".snapshots")

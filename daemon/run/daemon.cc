@@ -215,6 +215,10 @@ absl::Status Daemon::OpenState() {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make state_directory ", directory));
   }
+  absl::StatusOr<std::unique_ptr<checkpoint::StateLock>> lock =
+      checkpoint::StateLock::Take(directory);
+  if (!lock.ok()) return lock.status();
+  state_lock_ = *std::move(lock);
   absl::StatusOr<uint64_t> incarnation = NextIncarnation(directory, incarnation_);
   if (!incarnation.ok()) return incarnation.status();
   incarnation_ = *incarnation;
@@ -295,10 +299,11 @@ absl::Status Daemon::Serve() {
 void Daemon::OnDeviceFailed(const absl::Status& status) {
   if (!device_failure_.ok()) return;
   device_failure_ = absl::UnavailableError(absl::StrCat(gpu_->Name(), ": ", status.message()));
-  log_->Error(event::kGpuFailed, {{"gpu", gpu_->Name()}},
-              absl::StrCat(status.message(), "; the submission that lies there cannot be read, and ",
-                           "this process ends, since CUDA's errors last as long as it; `gpu: off` "
-                           "does without the device"));
+  log_->Error(
+      event::kGpuFailed, {{"gpu", gpu_->Name()}},
+      absl::StrCat(status.message(), "; the submission that lies there cannot be read, and ",
+                   "this process ends, since CUDA's errors last as long as it; `gpu: off` "
+                   "does without the device"));
   loop_->Stop();
 }
 

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/admin/service.h"
+#include "daemon/checkpoint/state_lock.h"
 #include "daemon/config/config.h"
 #include "daemon/gpu/gpu_codec.h"
 #include "daemon/loop/loop.h"
@@ -112,6 +113,7 @@ class Daemon final : private trainers::TrainerListener,
   const config::Config config_;
   const std::string config_path_;
   observe::Logger* const log_;
+  std::unique_ptr<checkpoint::StateLock> state_lock_;
   uint64_t incarnation_;  // fixed once the state directory is open
   const int64_t started_us_;
 

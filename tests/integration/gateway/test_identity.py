@@ -82,6 +82,7 @@ class Identity(unittest.TestCase):
             for gateway, other in ((pair.paris, "tokyo"), (pair.tokyo, "paris")):
                 event = gateway.until_event("tls.handshake-rejected", "unknown CA")
                 self.assertEqual(event["level"], "warning")
+                self.assertIn("certificates of one authority: compare their ca.pem", event["text"])
                 until(lambda: "certificate verify failed" in gateway.peer(other)["last_error"],
                       f"the status of {gateway.cluster} says what is wrong with {other}")
                 self.assertNotEqual(gateway.peer(other)["state"], "up")
@@ -148,6 +149,26 @@ class Identity(unittest.TestCase):
             os.chmod(key, 0o600)  # the remedy is one
             pair.paris.start()
             pair.paris.stop()
+
+    def test_a_state_directory_has_one_gateway(self):
+        with Pair(start=False) as pair:
+            pair.paris.start()
+            # Another configuration of the same gateway: every door is free, the state is not.
+            other = Pair(start=False)
+            with other:
+                with open(other.paris.configuration_path) as file:
+                    text = file.read().replace(other.paris.state_directory, pair.paris.state_directory)
+                with open(other.paris.configuration_path, "w") as file:
+                    file.write(text)
+                said = self.start_failing(other.paris, 69)
+                self.assertIn(f"state_directory {pair.paris.state_directory} is in use by another process", said)
+                # Nor may an operator put a snapshot there under it, who asks at a socket where nobody answers.
+                said = command("run", "rollback", "demo", "--to", "any", "--config", other.paris.configuration_path,
+                               expect=69)
+                self.assertIn("is in use by another process", said)
+                pair.paris.kill()
+                other.paris.start()
+                other.paris.stop()
 
     def test_a_gpu_that_is_required_and_not_there(self):
         with Pair(start=False) as pair:
