@@ -227,6 +227,8 @@ class Run final : private exchange::ExchangeListener {
   trainers::OpReport ReportOf(const LocalOp& op, local::State state,
                               const engine::OpChanged* change) const;
   std::string Awaited(engine::ClusterSet clusters) const;
+  // What the run waits for, in words.
+  std::string ReasonOf(const engine::Status& status) const;
 
   const Surroundings around_;
   const config::Run config_;

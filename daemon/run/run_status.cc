@@ -1,4 +1,9 @@
 // A run as `causeway status` shows it.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/run/algorithm.h"
 #include "daemon/run/run.h"
 #include "proto/admin.pb.h"
@@ -26,6 +31,20 @@ const char* StateOf(engine::Phase phase) {
 
 }  // namespace
 
+std::string Run::ReasonOf(const engine::Status& status) const {
+  if (status.phase != engine::Phase::kForming) return status.reason;
+  std::vector<std::string> silent;
+  for (engine::ClusterId cluster : status.awaited) {
+    if (network_.connected(cluster) && network_.engine_incarnation(cluster) == 0) {
+      silent.push_back(roster_.Name(cluster));
+    }
+  }
+  if (silent.empty()) return status.reason;
+  return absl::StrCat(status.reason, "; nothing was heard of this run from ",
+                      absl::StrJoin(silent, ", "), ", which is linked: is run '", name(),
+                      "' in its configuration?");
+}
+
 void Run::FillStatus(admin::v1::RunStatus* out) const {
   out->set_name(name());
   out->set_rule(config::RuleName(config_.algorithm.rule));
@@ -47,7 +66,7 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
   const bool halted = status.phase == engine::Phase::kHalted;
   out->set_state(!trainer_ && !halted ? (finished_ ? "finished" : "waiting-for-trainers")
                                       : StateOf(status.phase));
-  out->set_detail(stall_reason_.empty() ? status.reason : stall_reason_);
+  out->set_detail(stall_reason_.empty() ? ReasonOf(status) : stall_reason_);
   if (status.record) {
     out->set_epoch(engine::ToString(status.record->epoch));
     for (const std::string& member : roster_.Names(status.record->members)) {

@@ -331,7 +331,7 @@ void Run::OnAwait(trainers::Session& session, uint64_t sequence, uint64_t op) {
   std::string awaited = Awaited(status.awaited);
   if (awaited.empty()) awaited = "local";
   session.SendAwaiting(sequence, op, static_cast<uint64_t>(loop::Now() - since), awaited,
-                       status.reason.empty() ? stall_reason_ : status.reason);
+                       status.reason.empty() ? stall_reason_ : ReasonOf(status));
 }
 
 void Run::OnFinish(trainers::Session& session, uint64_t sequence) {

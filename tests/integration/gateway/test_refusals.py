@@ -53,6 +53,16 @@ class Refusals(unittest.TestCase):
                 shapes={"paris": {"dtype": "bfloat16"}})
             self.good_run(pair)
 
+    def test_a_run_that_the_other_side_has_by_another_name(self):
+        with Pair(tokyo={"name": "dmo"}) as pair:
+            trainer = Trainer(pair, "paris")
+            trainer.tell_outer(seed=1)
+            asked = "heard of this run from tokyo, which is linked: is run 'demo' in its configuration?"
+            trainer.until_line(asked)  # the trainer's log says it, the status, and the other side's log
+            self.assertIn(asked, pair.paris.run()["detail"])
+            event = pair.tokyo.until_event("peer.refused", "no such run in this gateway's configuration")
+            self.assertEqual((event["peer"], event["run"]), ("paris", "demo"))
+
     def check_difference(self, key, here, there, **paris_and_tokyo):
         with Pair(**paris_and_tokyo) as pair:
             self.both_refused(pair, "AlgorithmError",
