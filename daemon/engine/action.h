@@ -193,16 +193,22 @@ struct JoinRefused {
   ClusterId cluster = 0;
 };
 
+// `cluster` holds this run as it was founded another time: a disk was put back, or it missed that
+// the run was forgotten. Nothing that it says is heard until it has forgotten that state.
+struct ForeignRun {
+  ClusterId cluster = 0;
+};
+
 // Worth a line in the log. `warning`: for the operator's eyes.
 struct Note {
   std::string text;
   bool warning = false;
 };
 
-using Action =
-    std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit, DropAttempts,
-                 ReleaseRetained, FetchState, AdoptState, RolledBack, OpChanged, EpochInstalled,
-                 RunFormed, Fenced, Fatal, RollbackNeeded, PlanKnown, JoinRefused, Note>;
+using Action = std::variant<Send, Persist, StartContribution, ResendContribution, Reduce, Commit,
+                            DropAttempts, ReleaseRetained, FetchState, AdoptState, RolledBack,
+                            OpChanged, EpochInstalled, RunFormed, Fenced, Fatal, RollbackNeeded,
+                            PlanKnown, JoinRefused, ForeignRun, Note>;
 
 std::string Describe(const Action& action);  // one line, for traces and debug logs
 

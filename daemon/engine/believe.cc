@@ -147,7 +147,34 @@ class Highest {
   }
 };
 
+// The founding that a message speaks of; 0: none.
+FoundingId FoundingOf(const Header& header, const Message& message) {
+  if (const auto* install = std::get_if<Install>(&message)) return install->record.founding;
+  const auto* promise = std::get_if<Promise>(&message);
+  return promise && promise->accepted ? promise->accepted->founding : header.founding;
+}
+
 }  // namespace
+
+// Whoever holds this run as it was founded another time is not heard: a disk that was put back, or
+// one that missed that the run was forgotten, may name the highest epoch and the highest rounds.
+bool Core::SameRun(ClusterId from, const Header& header, const Message& message) {
+  const FoundingId theirs = FoundingOf(header, message);
+  const bool same = SameFounding(theirs, context_.founding()) &&
+                    SameFounding(header.founding, context_.founding());
+  Peer& peer = context_.peers[from];
+  if (same) {
+    if (header.from_incarnation > peer.foreign) peer.foreign = 0;
+    return true;
+  }
+  if (header.from_incarnation >= peer.incarnation && header.from_incarnation > peer.foreign) {
+    peer.foreign = header.from_incarnation;
+    peer.report.reset();
+    peer.join.reset();
+    context_.Act(ForeignRun{from});
+  }
+  return false;
+}
 
 // No single voice may use up the numbers of epochs.
 bool Core::WithinHorizon(ClusterId from, const Header& header, const Message& message) {
@@ -168,6 +195,7 @@ bool Core::Believable(ClusterId from, const Header& header, const Message& messa
   const Config& config = context_.config;
   if (from >= config.clusters || from == config.self || header.from_incarnation == 0) return false;
   if (header.epoch.candidate >= config.clusters) return false;
+  if (!SameRun(from, header, message)) return false;
   const bool early =
       std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message);
   const bool blind = config.Planted(PlantedFault::kNoIncarnations);

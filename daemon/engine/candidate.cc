@@ -179,6 +179,7 @@ void Candidate::TryFound() {
   const Hash256 parameters =
       seed == config.self ? trainer.parameters : context_.peers[seed].join->parameters;
   Record record;
+  record.founding = config.founding;
   record.epoch = candidacy_.epoch;
   record.leader = config.self;
   record.members = config.electorate.voters;

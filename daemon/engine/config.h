@@ -45,8 +45,9 @@ struct Config {
   int clusters = 0;  // roster entries, 1 .. kClustersMax
   ClusterId self = 0;
   Incarnation incarnation = 0;  // fresh at every process start, not 0, ascending per cluster
-  Electorate electorate;        // of the first record; later ones are in the records
-  ClusterId seed_cluster = 0;   // whose parameters found the run
+  FoundingId founding = 0;     // drawn at random by the caller, in case this process founds the run
+  Electorate electorate;       // of the first record; later ones are in the records
+  ClusterId seed_cluster = 0;  // whose parameters found the run
   Time peer_timeout = 10'000'000;
   StragglerPolicy straggler = StragglerPolicy::kWait;
   Time deadline_grace = 0;  // kDeadline: the least that a round waits after its first contribution

@@ -92,7 +92,7 @@ std::optional<Header> Context::HeaderFor(ClusterId to, const Epoch& epoch, Linea
   const bool early =
       std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message);
   if (known == 0 && !early) return std::nullopt;
-  return Header{epoch, lineage, config.incarnation, known};
+  return Header{epoch, lineage, config.incarnation, known, founding()};
 }
 
 void Context::Send(ClusterId to, Message&& message) {

@@ -64,6 +64,7 @@ class Context {
 
   bool HasRecord() const { return durable.accepted.has_value(); }
   const Record& record() const { return *durable.accepted; }
+  FoundingId founding() const { return HasRecord() ? record().founding : 0; }
   ClusterId self() const { return config.self; }
   bool Member() const { return HasRecord() && record().members.Contains(self()); }
   bool Leader() const { return HasRecord() && record().leader == self(); }

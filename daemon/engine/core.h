@@ -51,6 +51,7 @@ class Core {
   void On(const Timer& event);
 
   bool Believable(ClusterId from, const Header& header, const Message& message);
+  bool SameRun(ClusterId from, const Header& header, const Message& message);
   bool WithinHorizon(ClusterId from, const Header& header, const Message& message);
   void StepHorizon();
   void Dispatch(ClusterId from, const Header& header, const Message& message);

@@ -167,6 +167,7 @@ void Say(Words& w, const PlanKnown& a) { w << "PlanKnown " << a.plan.id; }
 void Say(Words& w, const JoinRefused& a) {
   w << "JoinRefused " << FatalKindName(a.kind) << " cluster " << int{a.cluster};
 }
+void Say(Words& w, const ForeignRun& a) { w << "ForeignRun cluster " << int{a.cluster}; }
 void Say(Words& w, const Note& a) { w << "Note " << a.text; }
 
 }  // namespace

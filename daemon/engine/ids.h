@@ -73,6 +73,11 @@ struct Epoch {
   bool None() const { return counter == 0; }
 };
 
+// Names the founding of a run: drawn at random by who founds it. A run that is forgotten everywhere
+// and founded anew has the same name, but another founding. 0: not known, as in records from before
+// foundings had names; it fits any.
+using FoundingId = uint64_t;
+inline bool SameFounding(FoundingId a, FoundingId b) { return a == 0 || b == 0 || a == b; }
 using Incarnation = uint64_t;  // Of a gateway process: fresh and never reused. 0: not known.
 using FragmentId = uint32_t;
 using RoundNumber = int64_t;  // 0 is the seeded value; the first exchange makes round 1.

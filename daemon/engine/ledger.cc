@@ -170,7 +170,12 @@ bool Ledger::BaseOnChain(const Standing& standing, StateId* base) const {
       if (record.state.round == base->round + 1) base->chain = record.previous_chain;
     }
   }
-  if (base->lineage == committed.lineage) return true;
+  if (base->lineage == committed.lineage) {
+    // Only of another founding of the run can the same round be another value, or a later one be
+    // known to a trainer.
+    if (base->round == committed.round) return base->chain == committed.chain;
+    return base->round < committed.round || !Decided(standing);
+  }
   if (IsZero(base->chain)) return false;
   if (base->chain == committed.chain) return true;
   for (const CommitRecord& record : standing.records) {

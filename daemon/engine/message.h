@@ -24,6 +24,7 @@ struct Header {
   Lineage lineage = 0;
   Incarnation from_incarnation = 0;
   Incarnation to_incarnation = 0;
+  FoundingId founding = 0;  // of the record that the sender accepted; 0: none
 };
 
 // Where one fragment stands at the sender.

@@ -20,7 +20,8 @@ struct Peer {
   bool connected = false;
   std::optional<Report> report;  // newest heartbeat of that incarnation
   std::optional<Join> join;      // newest JOIN of that incarnation
-  bool join_is_fresh = false;    // it named our incarnation, so it was sent in our lifetime
+  Incarnation foreign = 0;     // which holds the run of another founding and is not heard; 0: none
+  bool join_is_fresh = false;  // it named our incarnation, so it was sent in our lifetime
 };
 
 class PeerTable {

@@ -34,6 +34,7 @@ struct FragmentBase {
 
 // R. Written durably by everyone who accepts it; the only durable thing besides the promise.
 struct Record {
+  FoundingId founding = 0;  // the same in all records of a run
   Epoch epoch;
   ClusterId leader = 0;
   ClusterSet members;

@@ -96,6 +96,7 @@ Status Core::Snapshot() const {
     PeerStatus& out = status.peers.emplace_back();
     out.incarnation = cluster == context_.self() ? context_.config.incarnation : peer.incarnation;
     out.last_heard = peer.heard;
+    if (peer.foreign != 0) status.foreign.Insert(cluster);
     out.connected = peer.connected;
     out.member = context_.HasRecord() && context_.record().members.Contains(cluster);
     out.suspected = out.member && !context_.peers.Alive(cluster, context_.now);

@@ -64,6 +64,7 @@ struct Status {
   bool installed = false;
   bool kept_memory = false;
   bool frozen = false;            // promised since the last INSTALLED
+  ClusterSet foreign;             // hold this run of another founding; not heard
   std::vector<PeerStatus> peers;  // by cluster id
   std::vector<FragmentStatus> fragments;
 };

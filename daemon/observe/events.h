@@ -29,6 +29,7 @@ inline constexpr std::string_view kTrainerGone = "trainer.gone";
 inline constexpr std::string_view kTrainerRefused = "trainer.refused";
 inline constexpr std::string_view kRunFormed = "run.formed";
 inline constexpr std::string_view kRunGrows = "run.grows";
+inline constexpr std::string_view kRunForeign = "run.foreign";
 inline constexpr std::string_view kRunStalled = "run.stalled";
 inline constexpr std::string_view kRunFailed = "run.failed";
 inline constexpr std::string_view kRunFinished = "run.finished";

@@ -57,12 +57,13 @@ struct Checkpoints::Job {
 };
 
 Checkpoints::Checkpoints(const Surroundings& around, const std::string& run, const Roster& roster,
-                         engine::Hash256 algorithm, RecordsOf records)
+                         engine::Hash256 algorithm, RecordsOf records, Founding founding)
     : around_(around),
       run_(run),
       roster_(roster),
       algorithm_(algorithm),
       records_(std::move(records)),
+      founding_(std::move(founding)),
       limits_(LimitsOf(around.config->checkpoint)),
       store_(absl::StrCat(around.config->state_directory, "/", run, ".state")),
       snapshots_(absl::StrCat(around.config->state_directory, "/", run, ".snapshots")),
@@ -351,6 +352,7 @@ std::string Checkpoints::Header(engine::FragmentId fragment) const {
   header.algorithm = algorithm_;
   header.fragment = fragment;
   header.state = data_->exchange->state(fragment).committed();
+  header.founding = founding_();
   header.state_hash = data_->outer->StateHash(fragment);
   // The engine may know more already than the value here.
   for (const engine::CommitRecord& record : records_(fragment)) {

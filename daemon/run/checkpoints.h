@@ -56,9 +56,11 @@ class Checkpoints {
   };
   // The commit records that the engine keeps of a fragment, newest last.
   using RecordsOf = std::function<std::vector<engine::CommitRecord>(engine::FragmentId)>;
+  // Which founding of the run the values here are of.
+  using Founding = std::function<engine::FoundingId()>;
 
   Checkpoints(const Surroundings& around, const std::string& run, const Roster& roster,
-              engine::Hash256 algorithm, RecordsOf records);
+              engine::Hash256 algorithm, RecordsOf records, Founding founding);
   ~Checkpoints();
 
   // ---- at the start
@@ -123,6 +125,7 @@ class Checkpoints {
   const Roster& roster_;
   const engine::Hash256 algorithm_;
   const RecordsOf records_;
+  const Founding founding_;
   const checkpoint::Limits limits_;
   const checkpoint::Store store_;
   const checkpoint::Snapshots snapshots_;

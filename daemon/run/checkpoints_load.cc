@@ -62,6 +62,9 @@ std::string WhyForeign(const CheckpointHeader& header, const CheckpointHeader& e
   if (header.fragment != expected.fragment) {
     return absl::StrCat("of fragment ", header.fragment);
   }
+  if (!engine::SameFounding(header.founding, expected.founding)) {
+    return "of another founding of this run: it was forgotten and founded anew since";
+  }
   if (header.state.lineage > newest) return "of a later lineage than this gateway knows";
   if (!ChainAgrees(header)) return "the chain of its rounds does not agree";
   return "";
@@ -152,6 +155,7 @@ absl::StatusOr<engine::HeldFragment> Checkpoints::LoadFile(const engine::Record&
   expected.schema = SchemaOf(data, fragment);
   expected.algorithm = algorithm_;
   expected.fragment = fragment;
+  expected.founding = record.founding;
   if (const std::string why = WhyForeign(*header, expected, record.lineage); !why.empty()) {
     return Foreign(path, why);
   }

@@ -40,7 +40,8 @@ struct CheckpointHeader {
   engine::Hash256 algorithm{};
   engine::FragmentId fragment = 0;
   engine::StateId state;
-  engine::Hash256 state_hash{};  // of values, momentum and rule words
+  engine::FoundingId founding = 0;  // of the run that the state is of
+  engine::Hash256 state_hash{};     // of values, momentum and rule words
   std::vector<engine::CommitRecord> records;
   std::vector<uint64_t> residual_weights;  // by chunk; none: there is no residual
   std::vector<engine::Hash64> rule_words;  // outer/outer_state.h

@@ -113,6 +113,7 @@ class Decoder {
   }
   e::Record RecordOf(const w::Record& in) {
     e::Record out;
+    out.founding = in.founding();
     out.epoch = Epoch(in.epoch());
     if (out.epoch.None()) Fail("record: no epoch");
     if (in.lineage() >= in.epoch().counter()) {
@@ -194,6 +195,7 @@ class Decoder {
     out.algorithm = Hash("algorithm", in.algorithm());
     out.fragment = Fragment(in.fragment());
     out.state = State(in.state());
+    out.founding = in.founding();
     out.state_hash = Hash("state_hash", in.state_hash());
     if (Bounded("records", in.records_size(), e::kCommitRecordsKept)) {
       for (const w::CommitRecord& record : in.records()) {
@@ -322,6 +324,7 @@ absl::StatusOr<engine::Envelope> DecodeEnvelope(const Roster& roster,
   out.header.lineage = message.lineage();
   out.header.from_incarnation = message.from_incarnation();
   out.header.to_incarnation = message.to_incarnation();
+  out.header.founding = message.founding();
   out.message = decoder.Body(message);
   if (!decoder.status().ok()) return decoder.status();
   return out;

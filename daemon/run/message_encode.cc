@@ -60,6 +60,7 @@ class Encoder {
     out->set_chain(Hash(in.chain));
   }
   void RecordOf(const e::Record& in, w::Record* out) const {
+    out->set_founding(in.founding);
     Epoch(in.epoch, out->mutable_epoch());
     out->set_leader(roster_.Name(in.leader));
     for (e::ClusterId id : in.members) {
@@ -216,6 +217,7 @@ wan::v1::RunMessage EncodeEnvelope(const std::string& run, const Roster& roster,
   out.set_lineage(envelope.header.lineage);
   out.set_from_incarnation(envelope.header.from_incarnation);
   out.set_to_incarnation(envelope.header.to_incarnation);
+  out.set_founding(envelope.header.founding);
   std::visit([&](const auto& message) { encoder.Body(message, &out); }, envelope.message);
   return out;
 }
@@ -238,6 +240,7 @@ wan::v1::Checkpoint EncodeCheckpoint(const Roster& roster, const CheckpointHeade
   out.set_algorithm(Encoder::Hash(header.algorithm));
   out.set_fragment(header.fragment);
   Encoder::State(header.state, out.mutable_state());
+  out.set_founding(header.founding);
   out.set_state_hash(Encoder::Hash(header.state_hash));
   for (const e::CommitRecord& record : header.records) {
     encoder.CommitRecordOf(record, out.add_records());

@@ -1,6 +1,8 @@
 // The engine's side of a run: its life and its events. What it answers is done in run_actions.cc.
 #include "daemon/run/run.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -16,6 +18,13 @@ namespace causeway::run {
 namespace {
 
 namespace event = observe::event;
+
+// 0, which fits any, where the kernel gives none.
+engine::FoundingId DrawFounding() {
+  engine::FoundingId drawn = 0;
+  if (::getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) return 0;
+  return std::max<engine::FoundingId>(drawn, 1);
+}
 
 }  // namespace
 
@@ -36,8 +45,13 @@ Run::Run(const Surroundings& around, const config::Run& config)
       self_(roster_.Find(around.config->cluster).value()),
       algorithm_digest_(AlgorithmDigest(config)),
       file_(around.config->state_directory, config.name, roster_),
-      checkpoints_(around, config.name, roster_, algorithm_digest_,
-                   [this](engine::FragmentId fragment) { return engine_->Records(fragment); }),
+      checkpoints_(
+          around, config.name, roster_, algorithm_digest_,
+          [this](engine::FragmentId fragment) { return engine_->Records(fragment); },
+          [this] {
+            const std::optional<engine::Record> record = engine_->Snapshot().record;
+            return record ? record->founding : 0;
+          }),
       network_(config.name, roster_, self_, around.transport),
       planning_(config_, roster_),
       engine_incarnation_(around.incarnation) {}
@@ -54,6 +68,7 @@ void Run::StartEngine(engine::Durable durable, std::vector<engine::HeldFragment>
   config.clusters = roster_.size();
   config.self = self_;
   config.incarnation = engine_incarnation_;
+  config.founding = DrawFounding();
   config.electorate.voters = engine::ClusterSet::FirstOf(roster_.size());
   if (!config_.primary.empty()) config.electorate.primary = roster_.Find(config_.primary);
   config.seed_cluster = roster_.Find(config_.seed).value_or(0);

@@ -116,6 +116,7 @@ class Run final : private exchange::ExchangeListener {
   void Do(const engine::RollbackNeeded& action);
   void Do(const engine::PlanKnown& action);
   void Do(const engine::JoinRefused& action);
+  void Do(const engine::ForeignRun& action);
   void Do(const engine::Note& action);
 
   // ---- exchange::ExchangeListener
@@ -229,6 +230,7 @@ class Run final : private exchange::ExchangeListener {
   std::string Awaited(engine::ClusterSet clusters) const;
   // What the run waits for, in words.
   std::string ReasonOf(const engine::Status& status) const;
+  std::string ForeignText(engine::ClusterSet clusters) const;
 
   const Surroundings around_;
   const config::Run config_;

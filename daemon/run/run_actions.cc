@@ -211,6 +211,18 @@ void Run::Do(const engine::RollbackNeeded& action) {
                      stall_reason_);
 }
 
+std::string Run::ForeignText(engine::ClusterSet clusters) const {
+  return absl::StrCat(Awaited(clusters), ": not heard, since the state of run '", name(),
+                      "' there is of another founding than the one here (a disk was put back, or ",
+                      "the run was forgotten elsewhere); `causeway run forget ", name(),
+                      "` on the gateway whose state is the older one");
+}
+
+void Run::Do(const engine::ForeignRun& action) {
+  around_.log->Error(event::kRunForeign, {{"run", name()}, {"peer", roster_.Name(action.cluster)}},
+                     ForeignText({action.cluster}));
+}
+
 void Run::Do(const engine::Note& action) {
   if (action.warning) {
     around_.log->Warning("run.engine", {{"run", name()}}, action.text);

@@ -1,5 +1,6 @@
 // A run as `causeway status` shows it.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -66,7 +67,11 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
   const bool halted = status.phase == engine::Phase::kHalted;
   out->set_state(!trainer_ && !halted ? (finished_ ? "finished" : "waiting-for-trainers")
                                       : StateOf(status.phase));
-  out->set_detail(stall_reason_.empty() ? ReasonOf(status) : stall_reason_);
+  std::string detail = stall_reason_.empty() ? ReasonOf(status) : stall_reason_;
+  if (!status.foreign.Empty()) {
+    absl::StrAppend(&detail, detail.empty() ? "" : "; ", ForeignText(status.foreign));
+  }
+  out->set_detail(std::move(detail));
   if (status.record) {
     out->set_epoch(engine::ToString(status.record->epoch));
     for (const std::string& member : roster_.Names(status.record->members)) {

@@ -54,6 +54,7 @@ void Gateway::Boot(Time now, engine::Incarnation incarnation) {
   fatal_ = false;
   engine::Config config = config_;
   config.incarnation = incarnation;
+  config.founding = engine::Random(incarnation).Next() | 1;
   engine_ = std::make_unique<engine::Engine>(config, disk_.durable, random_.Next());
   engine::Start start;
   for (size_t id = 0; id < planes_.size(); ++id) {

@@ -106,6 +106,8 @@ class Gateway {
 
   void Boot(Time now, engine::Incarnation incarnation);
   void Crash(bool disk_lost);
+  // A gateway that is down gets a disk of earlier times.
+  void PutBack(Disk disk) { disk_ = std::move(disk); }
   void StartTrainer(Time now, uint64_t session);
   void StopTrainer(Time now, bool died);
   void AttachTrainer(Time now);
@@ -182,6 +184,7 @@ class Gateway {
   void Do(Time now, const engine::RollbackNeeded& action);
   void Do(Time, const engine::PlanKnown&) {}
   void Do(Time now, const engine::JoinRefused& action);
+  void Do(Time, const engine::ForeignRun&) {}
   void Do(Time, const engine::Note&) {}
 
   void Contribute(const DataPacket& packet, engine::ClusterSet to);

@@ -308,6 +308,13 @@ void World::RestartNode(int id) {
   ArmTimer(id);
 }
 
+void World::BeginAnew() {
+  for (const auto& gateway : nodes_) {
+    if (gateway->up() || !gateway->disk().durable.Blank()) throw Violation("SCRIPT: not all lost");
+  }
+  oracle_ = Oracle();
+}
+
 void World::KillTrainer(int id) {
   if (!node(id).trainer().alive) return;
   Say(std::string("trainer ") + static_cast<char>('A' + id) + " dies");

@@ -69,6 +69,8 @@ class World : public Surroundings {
   void CutLink(int a, int b, bool cut);
   void CrashNode(int node, bool disk_lost);
   void RestartNode(int node);
+  // All gateways are down and have lost their disks: what follows is another run.
+  void BeginAnew();
   void KillTrainer(int node);
   void StartTrainer(int node);
   void GrowTrainer(int node);

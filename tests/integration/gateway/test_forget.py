@@ -2,10 +2,11 @@
 """Runs that begin anew: `causeway run forget`, and what is said when every gateway has restarted."""
 import os
 import shutil
+import tempfile
 import unittest
 
 from gateways import Pair
-from trainers import both, join_both, main
+from trainers import Trainer, both, join_both, main
 
 
 class Forget(unittest.TestCase):
@@ -57,6 +58,50 @@ class Forget(unittest.TestCase):
             trainers = self.run_from_the_beginning(pair, (5, 6))
             ends = both(trainers, "finish")
             self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+
+    def test_what_an_earlier_founding_left_is_refused_by_name(self):
+        settings = "checkpoint: {rounds: 1, interval: 1h}\n"  # every round
+        with Pair(settings=settings) as pair, tempfile.TemporaryDirectory() as kept:
+            trainers = self.run_from_the_beginning(pair, (1, 2))
+            both(trainers, "exchange", count=4)
+            both(trainers, "finish")
+            tokyo = pair.tokyo
+            for gateway in (pair.paris, tokyo):
+                gateway.until_run(lambda run: run["trainers"] == 0, "no trainer is attached")
+                gateway.until_run(lambda run: run["checkpoint"]["fragments_behind"] == 0, "all is on disk")
+            shutil.copytree(tokyo.state_directory, kept, dirs_exist_ok=True)
+            for gateway in (pair.paris, tokyo):
+                gateway.forget()
+            trainers = self.run_from_the_beginning(pair, (3, 4))
+
+            # Files of the earlier founding below the record of the present one.
+            tokyo.until_run(lambda run: run["checkpoint"]["fragments_behind"] == 0, "all is on disk")
+            tokyo.kill()
+            shutil.copytree(os.path.join(kept, "demo.state"), os.path.join(tokyo.state_directory, "demo.state"),
+                            dirs_exist_ok=True)
+            tokyo.start()
+            tokyo.until_event("state.checkpoint-refused", "of another founding of this run")
+            looks = both(trainers, "exchange", count=1)
+            self.assertEqual(looks[0]["sha256"], looks[1]["sha256"])
+
+            # The whole disk of the earlier founding, with its record.
+            trainers[1].kill()
+            tokyo.kill()
+            shutil.rmtree(tokyo.state_directory)
+            shutil.copytree(kept, tokyo.state_directory)
+            tokyo.start()
+            pair.paris.until_event("run.foreign", "tokyo")
+            tokyo.until_event("run.foreign", "paris")
+            run = pair.paris.until_run(lambda run: "another founding" in run["detail"], "status names the remedy")
+            self.assertIn("tokyo: not heard", run["detail"])
+            self.assertIn("`causeway run forget demo`", run["detail"])
+            self.assertEqual(pair.paris.events("run.foreign")[0]["peer"], "tokyo")
+            tokyo.forget()
+            trainers[1] = Trainer(pair, "tokyo")
+            trainers[1].outer(seed=4)
+            ends = both(trainers, "finish")
+            self.assertEqual(ends[0]["sha256"], ends[1]["sha256"])
+            pair.paris.until_run(lambda run: "another founding" not in run["detail"], "tokyo is heard again")
 
 
 if __name__ == "__main__":

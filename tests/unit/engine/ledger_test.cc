@@ -114,10 +114,26 @@ TEST_CASE("a base that is not known any more is a rebase", "[ledger]") {
     fixture.ledger.Submit({0, {0, 2, {}}, 7, kOp});
     REQUIRE(fixture.StateOf(kOp) == OpState::kRebase);
   }
-  SECTION("ahead of this gateway: it waits") {
-    fixture.ledger.Submit({0, {0, 9, {}}, 7, kOp});
-    REQUIRE(fixture.StateOf(kOp) == OpState::kPending);
-  }
+}
+
+// A trainer may outlive its gateway's state and the founding of another run of the same name.
+TEST_CASE("a base that this run cannot have had is a rebase", "[ledger]") {
+  Fixture f;
+  f.ledger.Submit({0, {0, 9, Chain(9)}, 7, kOp});
+  CHECK(f.StateOf(kOp) == OpState::kRebase);
+  f.ledger.Submit({0, {0, 9, {}}, 7, {4, 2}});
+  CHECK(f.StateOf({4, 2}) == OpState::kRebase);
+  f.ledger.Submit({0, {0, 5, Chain(77)}, 7, {4, 3}});
+  CHECK(f.StateOf({4, 3}) == OpState::kRebase);
+  f.ledger.Submit({0, {0, 5, {}}, 7, {4, 4}});
+  CHECK(f.StateOf({4, 4}) == OpState::kPending);
+}
+
+TEST_CASE("before the lineage is decided a later base may be caught up with", "[ledger]") {
+  Fixture f;
+  f.context.installed = false;
+  f.ledger.Submit({0, {0, 9, Chain(9)}, 7, kOp});
+  CHECK(f.StateOf(kOp) == OpState::kPending);
 }
 
 TEST_CASE("nothing is answered from the absence of a record before the lineage is decided",

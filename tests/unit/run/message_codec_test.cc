@@ -12,7 +12,7 @@ const Roster kRoster({"tokyo", "paris", "lima"});  // sorted: lima 0, paris 1, t
 
 engine::Envelope Wrap(engine::Message message) {
   engine::Envelope out;
-  out.header = {{4, 2}, 3, 111, 222};
+  out.header = {{4, 2}, 3, 111, 222, 77};
   out.message = std::move(message);
   return out;
 }
@@ -30,6 +30,7 @@ TEST_CASE("every message survives the wire unchanged") {
     const auto back = DecodeEnvelope(kRoster, parsed);
     INFO(engine::MessageName(message) << " " << back.status().message());
     REQUIRE(back.ok());
+    CHECK(back->header.founding == envelope.header.founding);
     CHECK(back->message.index() == message.index());
     CHECK(engine::Describe(*back) == engine::Describe(envelope));
     // Field by field: encoding what was decoded gives the same bytes.

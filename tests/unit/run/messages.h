@@ -29,6 +29,7 @@ inline engine::CommitRecord SomeCommit() {
 
 inline engine::Record SomeRecord() {
   engine::Record out;
+  out.founding = 0xF00D5EED12345678;
   out.epoch = {7, 1};
   out.leader = 1;
   out.members = {0, 2};
