@@ -16,6 +16,9 @@ namespace {
 // The first heartbeats are answered at once, so that both sides know the round-trip time early.
 constexpr int kEagerHeartbeats = 4;
 
+// How old TCP's own numbers may be for StallWatch.
+constexpr absl::Duration kStallAge = absl::Milliseconds(100);
+
 absl::Status Prefixed(const std::string& prefix, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
 }
@@ -235,6 +238,25 @@ bool Link::BytesArrive(absl::Time now) {
   const bool more = tcp_received_.has_value() && received > *tcp_received_;
   tcp_received_ = received;
   return more;
+}
+
+bool Link::StandsStill(absl::Time now, int repeats) {
+  if (!dialled_here_ || !up_) return false;
+  if (now - frame_at_ < StallWatch::kGapMax / 2) {
+    stall_.Moved(now);
+    return false;
+  }
+  shared_.tcp.Refresh(now, kStallAge);
+  const TcpTotals tcp = shared_.tcp.Of(remotes());
+  stall_.SetRepeats(repeats);
+  const StallWatch::Verdict verdict =
+      stall_.Look(now, {tcp.segments_delivered, tcp.bytes_received, tcp.in_flight, tcp.backing_off,
+                        std::max(rtt_.smoothed(), tcp.rtt_in_flight)});
+  if (verdict == StallWatch::Verdict::kQuiet && now - heartbeat_at_ > StallWatch::kGapMax) {
+    heartbeat_due_ = true;
+    PumpControl();
+  }
+  return verdict == StallWatch::Verdict::kStalled;
 }
 
 void Link::OnViolation(const absl::Status& reason) { End(reason); }

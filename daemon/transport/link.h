@@ -26,6 +26,7 @@
 #include "daemon/transport/receive_credits.h"
 #include "daemon/transport/send_queue.h"
 #include "daemon/transport/shared.h"
+#include "daemon/transport/stall_watch.h"
 
 namespace causeway::wan::v1 {
 class ControlFrame;
@@ -71,6 +72,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
  public:
   class Owner {
    public:
+    // A link that was dialled is about to be up: what it replaces must end now.
+    virtual void OnLinkAnswered(Link& link) = 0;
     virtual void OnLinkUp(Link& link) = 0;
     // The link is over; `was_up`: OnLinkUp was called. The owner buries the link.
     virtual void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) = 0;
@@ -89,7 +92,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   ~Link();
 
   // One of the two, once.
-  void Dial(absl::Time now);
+  void Dial(absl::Time now, absl::Duration patience);
   // `hello` is checked (CheckHello) and the peer's identity proven. Returns after OnLinkUp.
   void Accept(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now);
 
@@ -122,6 +125,9 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   void Tick(absl::Time now);
   // Chunks wait for the line; `tcp` is of now.
   void Pace(absl::Time now, const TcpTotals& tcp);
+  // Whether the line carries nothing at all, however small, while bytes are in flight; of a link
+  // dialled here. `repeats`: how many links before this one stood still, too. Looked at every tick.
+  bool StandsStill(absl::Time now, int repeats);
   // Ends the link, telling the peer why. OnLinkEnded is called before it returns.
   void End(const absl::Status& reason);
   // Everything that was sent and is not acknowledged, after the end.
@@ -199,6 +205,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
 
   std::vector<LaneSlot> lanes_;  // as many as were agreed; the first lanes_wanted_ are in use
   LinePacer pacer_;
+  StallWatch stall_;
   std::optional<uint64_t> paced_bytes_per_s_;  // what each connection was told; 0: as it likes
   int lanes_wanted_ = 0;
   int lanes_wished_ = 0;                       // by the peer

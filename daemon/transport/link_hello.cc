@@ -42,7 +42,7 @@ absl::Status Link::CheckHello(const TransportConfig& config, const wan::v1::Hell
   return absl::OkStatus();
 }
 
-void Link::Dial(absl::Time now) {
+void Link::Dial(absl::Time now, absl::Duration patience) {
   dialled_here_ = true;
   info_.dialled_here = true;
   received_at_ = ticked_at_ = now;
@@ -57,10 +57,9 @@ void Link::Dial(absl::Time now) {
   }
   hello_due_ = true;
   stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);
-  stream_->SetDeadline(now + shared_.times.hello_timeout,
-                       absl::DeadlineExceededError(
-                           absl::StrCat("no connection and hello from ", target.address, " within ",
-                                        absl::FormatDuration(shared_.times.hello_timeout))));
+  stream_->SetDeadline(now + patience, absl::DeadlineExceededError(absl::StrCat(
+                                           "no connection and hello from ", target.address,
+                                           " within ", absl::FormatDuration(patience))));
 }
 
 void Link::Accept(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now) {
@@ -114,6 +113,7 @@ void Link::OnHello(const wan::v1::Hello& hello) {
     OnViolation(check);
     return;
   }
+  owner_.OnLinkAnswered(*this);
   const absl::Time now = MonotonicNow();
   stream_->ClearDeadline();
   rtt_.Sample(now, now - hello_sent_at_);

@@ -1,6 +1,7 @@
 #include "daemon/transport/peer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,15 @@
 #include "proto/wan.pb.h"
 
 namespace causeway::transport {
+namespace {
+
+// How long a connection may take whose first packet got an answer: it is four round trips. After
+// that the line is asked again.
+constexpr absl::Duration kReviveMin = absl::Seconds(2);
+constexpr int kReviveRtts = 10;
+
+}  // namespace
+
 Peer::Peer(Shared& shared, const PeerConfig& config, PeerFront& front, absl::Time now)
     : shared_(shared),
       front_(front),
@@ -53,6 +63,36 @@ absl::Status Peer::OfferLane(ByteStream* stream, const LaneHelloFrame& hello, ab
   return link_->AdmitLane(stream, hello, now);
 }
 
+void Peer::OnLinkAnswered(Link& link) {
+  if (&link != dialling_.get() || link_ == nullptr) return;
+  ++revivals_;
+  const std::set<std::string> remotes = link_->remotes();
+  link_->End(
+      absl::AbortedError("the line stood still; replaced by a new link as soon as it was back"));
+  ResetConnections(remotes, stalled_ports_);
+}
+
+// TCP doubles the time between its repetitions, so after an outage the connections find out as late
+// again as it lasted. A fresh one finds out at once.
+void Peer::ReviveLink(absl::Time now) {
+  const uint64_t moved =
+      record_.counters.payload_bytes_acknowledged + record_.counters.payload_bytes_received;
+  if (std::exchange(moved_bytes_, moved) != moved) revivals_ = 0;
+  if (dialling_ != nullptr) return;
+  if (shared_.draining || !link_->StandsStill(now, revivals_)) {
+    scout_.reset();
+    return;
+  }
+  if (now < dial_at_) return;
+  if (scout_ == nullptr) scout_ = LineScout::To(link_->info().remote);
+  if (scout_ == nullptr || !scout_->Answered(now)) return;
+  scout_.reset();
+  const absl::Duration patience = std::max(kReviveMin, kReviveRtts * link_->rtt().smoothed());
+  dialling_ = std::make_unique<Link>(shared_, *this, record_);
+  stalled_ports_ = LocalPorts(link_->remotes());
+  dialling_->Dial(now, std::min(patience, shared_.times.hello_timeout));
+}
+
 void Peer::OnLinkUp(Link& link) {
   link_ = std::move(&link == dialling_.get() ? dialling_ : accepting_);
   backoff_.Reset();
@@ -70,6 +110,7 @@ void Peer::OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) {
   record_.counters.last_error = std::string(reason.message());
   if (was_up) {
     front_.link = 0;
+    scout_.reset();
     linkless_since_ = now;
   }
   if (link.dialled_here()) dial_at_ = std::max(refuse_until_, now + backoff_.Next(shared_.random));
@@ -179,6 +220,7 @@ void Peer::Stop() {
 void Peer::Tick(absl::Time now) {
   if (link_ != nullptr) {
     link_->Tick(now);
+    if (link_ != nullptr) ReviveLink(now);
     if (link_ == nullptr || !record_.send_rate.busy()) return;
     shared_.tcp.Refresh(now, shared_.times.tick / 2);
     link_->Pace(now, shared_.tcp.Of(link_->remotes()));
@@ -189,7 +231,7 @@ void Peer::Tick(absl::Time now) {
     return;
   if (!lower() && now - linkless_since_ < shared_.times.dial_grace) return;
   dialling_ = std::make_unique<Link>(shared_, *this, record_);
-  dialling_->Dial(now);
+  dialling_->Dial(now, shared_.times.hello_timeout);
 }
 
 void Peer::OnTcp(absl::Time now) {

@@ -3,7 +3,8 @@
 // Who dials: a side that has an address. If both have one, the lower cluster name dials at once and
 // the higher one after a grace without a link. Of two links the one that the lower name dialled
 // stays; a link whose peer has gone silent gives way to a new one; a second live process of a
-// cluster is refused. Poller thread only, except PeerFront.
+// cluster is refused. Where the line stood still and is back, who dialled dials again: TCP would
+// find out late. Poller thread only, except PeerFront.
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_PEER_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_PEER_H_
 
@@ -11,11 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/transport/gathering.h"
+#include "daemon/transport/line_scout.h"
 #include "daemon/transport/link.h"
 #include "daemon/transport/shared.h"
 
@@ -58,6 +61,7 @@ class Peer final : public Link::Owner {
   // Adds this peer's connections, and to the totals what it received and sent since Start.
   void AddTraffic(Traffic& traffic, uint64_t& received_bytes, uint64_t& sent_bytes) const;
 
+  void OnLinkAnswered(Link& link) override;
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;
   void OnTunnelOffer(uint64_t tunnel, const std::string& from) override;
@@ -68,15 +72,20 @@ class Peer final : public Link::Owner {
  private:
   bool lower() const { return shared_.config.cluster < record_.config.cluster; }
   absl::Status Judge(const wan::v1::Hello& hello, absl::Time now) const;
+  void ReviveLink(absl::Time now);
   void Done(const OutgoingChunk& chunk, const absl::Status& status);
 
   Shared& shared_;
   PeerFront& front_;
   PeerRecord record_;
-  std::unique_ptr<Link> link_;       // up
-  std::unique_ptr<Link> dialling_;   // not yet
-  std::unique_ptr<Link> accepting_;  // during Accept only
-  bool paced_ = false;               // a timer will pump the lanes
+  std::unique_ptr<Link> link_;        // up
+  std::unique_ptr<Link> dialling_;    // not yet; beside one that is up, which stands still
+  std::unique_ptr<Link> accepting_;   // during Accept only
+  std::unique_ptr<LineScout> scout_;  // the line stands still
+  std::set<int> stalled_ports_;       // of its connections when a new link was dialled
+  int revivals_ = 0;                  // in a row, since chunks moved
+  uint64_t moved_bytes_ = 0;          // of chunks, as of the newest
+  bool paced_ = false;                // a timer will pump the lanes
   Backoff backoff_;
   absl::Time dial_at_;
   absl::Time refuse_until_;

@@ -19,6 +19,7 @@ namespace causeway::transport {
 namespace {
 
 constexpr int kDescriptorsMax = 65536;  // of one walk
+constexpr int kBackingOff = 2;          // time-outs in a row
 
 // gRPC's name of a peer's address; empty: not an internet address.
 std::string NameOf(const sockaddr_storage& address) {
@@ -36,6 +37,15 @@ std::string NameOf(const sockaddr_storage& address) {
   }
   inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
+}
+
+// 0: none.
+int LocalPort(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6&>(address).sin6_port)
+                                       : ntohs(reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
 void ForEachConnection(
@@ -64,16 +74,19 @@ void ForEachConnection(
 
 void TcpTotals::Add(const TcpTotals& other) {
   rtt_min = connections == 0 ? other.rtt_min : std::min(rtt_min, other.rtt_min);
-  const uint64_t in_flight = bytes_in_flight + other.bytes_in_flight;
-  if (in_flight > 0) {
+  const uint64_t bytes = bytes_in_flight + other.bytes_in_flight;
+  if (bytes > 0) {
     rtt_in_flight = (rtt_in_flight * static_cast<double>(bytes_in_flight) +
                      other.rtt_in_flight * static_cast<double>(other.bytes_in_flight)) /
-                    static_cast<double>(in_flight);
+                    static_cast<double>(bytes);
   }
-  bytes_in_flight = in_flight;
+  bytes_in_flight = bytes;
+  segments_delivered += other.segments_delivered;
   bytes_delivered += other.bytes_delivered;
   bytes_received += other.bytes_received;
   connections += other.connections;
+  in_flight += other.in_flight;
+  backing_off += other.backing_off;
   segments_sent += other.segments_sent;
   segments_resent += other.segments_resent;
   bytes_unsent += other.bytes_unsent;
@@ -92,10 +105,15 @@ std::map<std::string, TcpTotals> ReadTcp() {
     one.connections = 1;
     one.segments_sent = info.tcpi_segs_out;
     one.segments_resent = info.tcpi_total_retrans;
+    one.segments_delivered = info.tcpi_delivered;
     one.bytes_delivered = uint64_t{info.tcpi_delivered} * info.tcpi_snd_mss;
     one.bytes_received = info.tcpi_bytes_received;
     one.bytes_in_flight = uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
-    if (one.bytes_in_flight > 0) one.rtt_in_flight = absl::Microseconds(info.tcpi_rtt);
+    if (info.tcpi_unacked > 0) {
+      one.rtt_in_flight = absl::Microseconds(info.tcpi_rtt);
+      one.in_flight = 1;
+      one.backing_off = info.tcpi_retransmits >= kBackingOff ? 1 : 0;
+    }
     one.bytes_unsent = info.tcpi_notsent_bytes;
     if (info.tcpi_delivery_rate_app_limited == 0)
       one.delivery_bytes_per_s = info.tcpi_delivery_rate;
@@ -129,6 +147,23 @@ void LimitRate(const std::set<std::string>& remotes, uint64_t bytes_per_s) {
     // A connection that refuses it sends as its congestion control likes, as all would without
     // this.
     (void)setsockopt(descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &limit, sizeof(limit));
+  });
+}
+
+std::set<int> LocalPorts(const std::set<std::string>& remotes) {
+  std::set<int> ports;
+  ForEachConnection([&](int descriptor, const std::string& remote) {
+    if (remotes.count(remote) != 0) ports.insert(LocalPort(descriptor));
+  });
+  return ports;
+}
+
+void ResetConnections(const std::set<std::string>& remotes, const std::set<int>& ports) {
+  ForEachConnection([&](int descriptor, const std::string& remote) {
+    if (remotes.count(remote) == 0 || ports.count(LocalPort(descriptor)) == 0) return;
+    // Dissolves the connection and leaves the descriptor to its owner, who sees it as hung up.
+    const sockaddr nobody{AF_UNSPEC, {}};
+    (void)connect(descriptor, &nobody, sizeof(nobody));
   });
 }
 

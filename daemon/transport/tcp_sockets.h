@@ -21,10 +21,13 @@ struct TcpTotals {
   int connections = 0;
   uint64_t segments_sent = 0;
   uint64_t segments_resent = 0;
-  uint64_t bytes_unsent = 0;     // in the kernel, not yet on the wire
-  uint64_t bytes_delivered = 0;  // acknowledged, also out of order
-  uint64_t bytes_received = 0;   // in order
+  uint64_t bytes_unsent = 0;        // in the kernel, not yet on the wire
+  uint64_t segments_delivered = 0;  // acknowledged, also out of order
+  uint64_t bytes_delivered = 0;     // the same by the present size of a segment, which may change
+  uint64_t bytes_received = 0;      // in order
   uint64_t bytes_in_flight = 0;
+  int in_flight = 0;                   // connections with bytes in flight
+  int backing_off = 0;                 // of these, those that repeated some at least twice in vain
   uint64_t delivery_bytes_per_s = 0;   // TCP's estimates, only those not limited by what we sent
   absl::Duration send_buffer_limited;  // how long each had no room for more; the longest
   absl::Duration receive_limited;      // how long the peer's window held each up; the longest
@@ -57,6 +60,12 @@ void LimitRate(const std::set<std::string>& remotes, uint64_t bytes_per_s);
 // what waits waits where it can still be ordered, cancelled or sent over another lane. Returns how
 // many connections it found.
 int LimitUnsent(const std::string& remote, int bytes);
+
+// The own ends' ports of the connections to `remotes`.
+std::set<int> LocalPorts(const std::set<std::string>& remotes);
+// Resets those of the connections to `remotes` whose own ends are at `ports`: the kernel forgets
+// what they have not delivered, which it would else go on sending after their close.
+void ResetConnections(const std::set<std::string>& remotes, const std::set<int>& ports);
 
 }  // namespace causeway::transport
 

@@ -43,6 +43,12 @@ class LanesTest(unittest.TestCase):
                  and (sent := re.search(r"bytes_acked:(\d+)", line))]
         return max(found)[1]
 
+    @staticmethod
+    def ports(link):
+        """The sender's, of its connections to the receiver."""
+        text = link.run("paris", ["ss", "-tnHO", "dst", link.address("tokyo")]).stdout
+        return re.findall(r"10\.77\.0\.1\]?:(\d+)", text)
+
     def received(self, pair):
         return pair.receiver.ask("mark")["bytes"]
 
@@ -82,6 +88,34 @@ class LanesTest(unittest.TestCase):
             pair.sender.ask("start")
             self.until(paced, "the lanes are held at the line's rate")
             pair.sender.ask("stop")
+
+    def test_connections_that_the_path_has_forgotten_are_replaced(self):
+        """As after an outage: TCP would try again late, or here never; a new connection finds a way at once."""
+        with wan_link.WanLink(transport_pair.SITES, rate="100mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, LANES) as pair:
+            pair.sender.ask("start")
+            self.until_more(pair, 8 << 20)
+            ports = self.ports(link)
+            self.assertEqual(len(ports), LANES + 1)
+            for port in ports:
+                link.run("tokyo", ["ip", "rule", "add", "ipproto", "tcp", "dport", port, "blackhole"])
+            self.until(lambda: pair.sender.ask("mark")["links"] == 2, "they are replaced")
+            self.assertIn("stood still", pair.sender.ask("mark")["down"])
+            self.until_more(pair, 8 << 20)
+            self.until(lambda: pair.sender.ask("mark")["lanes_up"] == LANES, "with as many lanes")
+            pair.sender.ask("stop")
+
+    def test_a_line_that_is_slow_and_lossy_keeps_its_connections(self):
+        with wan_link.WanLink(transport_pair.SITES, rate="50mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, LANES) as pair:
+            pair.sender.ask("start")
+            self.until_more(pair, 1 << 20)
+            link.set("*", jitter="400ms", loss="1%")
+            self.until_more(pair, 4 << 20)
+            link.set("*", jitter="0ms", loss="0", rate="1mbit")
+            self.until_more(pair, 1 << 20)
+            pair.sender.ask("stop")
+            self.assertEqual(pair.sender.ask("mark")["links"], 1)
 
     def test_a_name_is_resolved_again_for_each_attempt(self):
         hosts = os.path.join(self.pki, "hosts")

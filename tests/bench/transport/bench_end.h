@@ -32,6 +32,8 @@ struct Counts {
   uint64_t lanes_broken = 0;
   uint64_t lanes_up = 0;
   std::string lanes_reason;
+  uint64_t links = 0;
+  std::string down;  // why the newest link that ended did
 };
 
 class BenchEnd {

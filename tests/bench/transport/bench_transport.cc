@@ -59,7 +59,8 @@ std::string Mark(BenchEnd& end) {
       ", \"bytes_unacknowledged\": ", counts.bytes_unacknowledged,
       ", \"chunks_resent\": ", counts.chunks_resent, ", \"bytes_resent\": ", counts.bytes_resent,
       ", \"lanes_broken\": ", counts.lanes_broken, ", \"lanes_up\": ", counts.lanes_up,
-      ", \"lanes_reason\": \"", counts.lanes_reason, "\"}");
+      ", \"lanes_reason\": \"", counts.lanes_reason, "\", \"links\": ", counts.links,
+      ", \"down\": \"", counts.down, "\"}");
 }
 
 std::string Answer(BenchEnd& end, const std::string& line) {

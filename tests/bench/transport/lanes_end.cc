@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/memory/budget.h"
 #include "daemon/transport/transport.h"
@@ -102,6 +103,9 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
     counts.lanes_broken = status.lanes_broken;
     counts.lanes_up = static_cast<uint64_t>(status.lanes_up);
     counts.lanes_reason = status.lanes_reason;
+    counts.links = status.links;
+    absl::MutexLock lock(&mutex_);
+    counts.down = down_;
     return counts;
   }
 
@@ -184,7 +188,10 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
   }
 
   void OnPeerUp(const std::string&, uint64_t, const transport::LinkInfo&) override {}
-  void OnPeerDown(const std::string&, const absl::Status&) override {}
+  void OnPeerDown(const std::string&, const absl::Status& reason) override {
+    absl::MutexLock lock(&mutex_);
+    down_ = absl::StrReplaceAll(reason.message(), {{"\"", "'"}});
+  }
   void OnRunMessage(const std::string& peer, wan::v1::RunMessage&& message) override {
     if (message.ready().fragment() == kEchoed) {
       absl::MutexLock lock(&mutex_);
@@ -226,6 +233,7 @@ class LanesEnd final : public BenchEnd, private transport::TransportListener {
   absl::Mutex mutex_;
   absl::CondVar changed_;
   uint64_t ahead_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string down_ ABSL_GUARDED_BY(mutex_);
   int64_t echoed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +66,21 @@ uint64_t RateLimit(int descriptor) {
   socklen_t length = sizeof(value);
   REQUIRE(getsockopt(descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &length) == 0);
   return value;
+}
+
+TEST_CASE("of connections to one address, some can be reset") {
+  Connection connection(AF_INET);
+  const std::string server = absl::StrCat("ipv4:127.0.0.1:", connection.port);
+  REQUIRE(LocalPorts({server}) == std::set<int>{connection.client_port});
+  char byte = 'x';
+  ResetConnections({server}, {connection.client_port + 1});
+  REQUIRE(write(connection.client, &byte, 1) == 1);
+  REQUIRE(read(connection.server, &byte, 1) == 1);
+  ResetConnections({server}, {connection.client_port});
+  CHECK(send(connection.client, &byte, 1, MSG_NOSIGNAL) < 0);
+  CHECK(read(connection.server, &byte, 1) < 0);
+  CHECK(errno == ECONNRESET);
+  CHECK(LocalPorts({server}).empty());
 }
 
 TEST_CASE("connections are found by remote address and their unsent bytes limited") {
