@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/engine/chain.h"
+
 namespace causeway::sim {
 
 engine::Hash256 MixHash(std::span<const uint8_t> bytes) {
@@ -32,6 +34,11 @@ engine::Hash256 SmallHash(std::initializer_list<uint64_t> words) {
   return MixHash({reinterpret_cast<const uint8_t*>(words.begin()), words.size() * 8});
 }
 
+// The trainers of 0 and 2 come with the same.
+engine::Hash256 ParametersOf(int id) {
+  return SmallHash({3, static_cast<uint64_t>(id == 2 ? 0 : id)});
+}
+
 }  // namespace
 
 Gateway::Gateway(int id, engine::Config config, int fragments, int founding, Surroundings& world,
@@ -47,6 +54,10 @@ Gateway::Gateway(int id, engine::Config config, int fragments, int founding, Sur
 }
 
 engine::Hash256 Gateway::StateHash(const Plane& plane) const { return SmallHash({7, plane.value}); }
+
+engine::Hash256 Gateway::SeedOf(FragmentId id) const {
+  return engine::SeedChain(config_, ParametersOf(id_), id);
+}
 
 void Gateway::Boot(Time now, engine::Incarnation incarnation) {
   incarnation_ = incarnation;
@@ -111,7 +122,7 @@ void Gateway::AttachTrainer(Time now) {
     join.extends = {{SmallHash({1, founding_}), static_cast<uint32_t>(founding_)}};
   }
   join.has_parameters = true;
-  join.parameters = SmallHash({3, static_cast<uint64_t>(id_ == 2 ? 0 : id_)});
+  join.parameters = ParametersOf(id_);
   Handle(now, join);
   for (FragmentId id = 0; id < planes_.size(); ++id) {
     TrainerFragment& fragment = trainer_.fragments[id];

@@ -130,6 +130,12 @@ class Gateway {
   Trainer& trainer() { return trainer_; }
   bool fatal() const { return fatal_; }
   std::string fatal_words() const { return fatal_words_; }
+  // In memory, or where the gateway is down on its disk.
+  bool Keeps(FragmentId id) const {
+    return up() ? planes_[id].holds : disk_.checkpoints.count(id) > 0;
+  }
+  // The value that its trainer brings, by name.
+  engine::Hash256 SeedOf(FragmentId id) const;
   bool holds(FragmentId id) const { return planes_[id].holds; }
 
  private:

@@ -59,21 +59,29 @@ bool World::Recoverable(engine::ClusterSet up) const {
   }
   const size_t fragments =
       newest ? newest->base.size() : static_cast<size_t>(fragments_ - options_.grows_by);
+  bool any = false;  // some value is kept
+  for (ClusterId id : up) {
+    for (size_t f = 0; f < fragments; ++f) any = any || node(id).Keeps(static_cast<FragmentId>(f));
+  }
   for (FragmentId fragment = 0; fragment < static_cast<FragmentId>(fragments); ++fragment) {
-    bool held = false;
-    for (const auto& gateway : nodes_) {
-      if (!up.Contains(static_cast<ClusterId>(gateway->id()))) continue;
-      held = held || (gateway->up() ? gateway->holds(fragment)
-                                    : gateway->disk().checkpoints.count(fragment) > 0);
-    }
-    // A run that was only just founded has its value with the seed's trainer, or with the one that
-    // came with the same parameters.
-    const bool grown = static_cast<int>(fragment) >= fragments_ - options_.grows_by;
-    const bool seeded =
-        newest && newest->base[fragment].round == 0 && (grown || up.Contains(0) || up.Contains(2));
-    if (!held && !seeded) return false;
+    bool kept = false;
+    for (ClusterId id : up) kept = kept || node(id).Keeps(fragment);
+    if (!kept && !(newest && Seeded(*newest, fragment, up, any))) return false;
   }
   return true;
+}
+
+// A value that nobody keeps and nothing was committed upon comes from a trainer again: from one
+// that brings that very value; what a run had just grown by, from any, as long as some value is
+// kept; else from the seed's once all voters are there, who then know that nothing was committed.
+bool World::Seeded(const engine::Record& record, FragmentId fragment, engine::ClusterSet up,
+                   bool any_kept) const {
+  if (record.base[fragment].round != 0) return false;
+  for (ClusterId id : up) {
+    if (node(id).SeedOf(fragment) == record.base[fragment].chain) return true;
+  }
+  const bool grown = static_cast<int>(fragment) >= fragments_ - options_.grows_by;
+  return (grown && any_kept) || (up.Contains(0) && up.ContainsAll(record.electorate.voters));
 }
 
 bool World::HeldByAnyone() const {

@@ -2,6 +2,7 @@
 // failure prints the seed; `tests/sim/run --seed N --trace` shows its history.
 #include <catch2/catch.hpp>
 
+#include "tests/sim/sweep.h"
 #include "tests/sim/world.h"
 
 namespace causeway::sim {
@@ -64,15 +65,18 @@ TEST_CASE("seeds that once broke an invariant stay clean", "[seeds]") {
     uint64_t seed;
     int clusters;
     std::optional<int> profile;
+    int grows_by = 0;
   };
-  for (const Found& found : {Found{3158, 3, std::nullopt}, Found{2900, 3, int{kVotersChange}}}) {
+  for (const Found& found : {Found{3158, 3, std::nullopt}, Found{2900, 3, int{kVotersChange}},
+                             Found{305288, 2, int{kHostile}, 1}}) {
     WorldOptions options;
     options.seed = found.seed;
     options.clusters = found.clusters;
     options.profile = found.profile;
+    options.grows_by = found.grows_by;
     World world(options);
     const Outcome outcome = world.Run();
-    INFO("seed " << found.seed << " --clusters " << found.clusters << ": " << outcome.violation);
+    INFO(ArgumentsOf(options) << ": " << outcome.violation);
     REQUIRE(outcome.violation.empty());
   }
 }

@@ -82,6 +82,7 @@ class World : public Surroundings {
   Time state_delay = 0;  // scripts: what a state needs beyond the way of a message
   // Scripts: messages for which this is true are lost.
   std::function<bool(int from, int to, const engine::Message& message)> loses;
+  const Gateway& node(int id) const { return *nodes_[static_cast<size_t>(id)]; }
   Gateway& node(int id) { return *nodes_[static_cast<size_t>(id)]; }
   const Oracle& oracle() const { return oracle_; }
   Time now() const { return now_; }
@@ -197,6 +198,8 @@ class World : public Surroundings {
   // peace.cc
   void Peace();
   bool Recoverable(engine::ClusterSet up) const;
+  bool Seeded(const engine::Record& record, FragmentId fragment, engine::ClusterSet up,
+              bool any_kept) const;
   bool HeldByAnyone() const;
   void LetGoOn();
   bool Whole();
