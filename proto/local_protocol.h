@@ -91,6 +91,9 @@ enum class DType : uint8_t { kFp32 = 0, kBf16 = 1, kFp16 = 2 };
 enum class Group : uint8_t {
   kParameter = 0,  // the run's rule applies
   kBuffer = 1,     // weighted mean, no momentum (BatchNorm statistics)
+  // Not exchanged, equal everywhere: takes no room and counts as empty, whatever its shape. Its name
+  // carries a hash of its contents, so that runs whose tensors differ are refused like others that differ.
+  kFixed = 2,
 };
 
 // Identifies one trainer process of a cluster. A live duplicate of (run, rank) is refused: IDENTITY_TAKEN.

@@ -79,7 +79,12 @@ typedef enum cw_code {
 } cw_code;
 
 typedef enum cw_dtype { CW_FP32 = 0, CW_BF16 = 1, CW_FP16 = 2 } cw_dtype;
-typedef enum cw_group { CW_PARAMETER = 0, CW_BUFFER = 1 } cw_group;
+typedef enum cw_group {
+  CW_PARAMETER = 0,
+  CW_BUFFER = 1, /* weighted mean, whatever the rule */
+  CW_FIXED = 2   /* never exchanged, equal on every cluster: put a hash of its contents into its name,
+                    and clusters that differ are refused by it. No slices; not all tensors */
+} cw_group;
 typedef enum cw_init { CW_INIT_RUN = 0, CW_INIT_MINE = 1, CW_INIT_MATCH = 2 } cw_init;
 typedef enum cw_start { CW_MATCH = 0, CW_REPLACE_ALL = 1 } cw_start;
 typedef enum cw_apply_mode { CW_CARRY = 0, CW_MIX = 1, CW_REPLACE = 2 } cw_apply_mode;

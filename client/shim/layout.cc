@@ -68,6 +68,9 @@ Status CheckPlacement(const local::PlacementRecord& record, const Tensor& tensor
   if (record.fragment >= fragments.size())
     return Bad("a tensor in no fragment: '" + tensor.name + "'");
   const Fragment& fragment = fragments[record.fragment];
+  if (tensor.group == CW_FIXED) {
+    return record.elements == 0 ? Status() : Bad("room for fixed tensor '" + tensor.name + "'");
+  }
   if (record.elements != tensor.elements || fragment.dtype != tensor.dtype ||
       fragment.group != tensor.group) {
     return TensorFailure(CW_SCHEMA, tensor.name,

@@ -87,7 +87,7 @@ Status Schema::Build(const cw_tensor* tensors, uint32_t count, Schema& schema) {
     if (given.dtype > CW_FP16) {
       return TensorFailure(CW_SCHEMA, tensor.name, "its dtype is none of fp32, bf16 and fp16");
     }
-    if (given.group > CW_BUFFER) return TensorFailure(CW_SCHEMA, tensor.name, "unknown group");
+    if (given.group > CW_FIXED) return TensorFailure(CW_SCHEMA, tensor.name, "unknown group");
     tensor.dtype = given.dtype;
     tensor.group = given.group;
     tensor.alias_of = given.alias_of;
@@ -99,6 +99,7 @@ Status Schema::Build(const cw_tensor* tensors, uint32_t count, Schema& schema) {
     }
     if (Status status = CheckShape(given, tensor); !status.ok()) return status;
     if (Status status = CheckAlias(schema.tensors_, tensor); !status.ok()) return status;
+    if (tensor.group == CW_FIXED) tensor.elements = 0;
     if (tensor.alias_of < 0) elements += tensor.elements;
     if (elements > local::kElementsMax)
       return Status(CW_SCHEMA, "the tensors have too many elements");

@@ -114,9 +114,10 @@ absl::StatusOr<Tensor> ParseRecord(const local::TensorRecord& record, uint32_t i
     return Refuse(index, tensor.name,
                   absl::StrCat("dtype ", record.dtype, " is not known; fp32, bf16 and fp16 are"));
   }
-  if (record.group > static_cast<uint8_t>(local::Group::kBuffer)) {
-    return Refuse(index, tensor.name,
-                  absl::StrCat("group ", record.group, " is not known; parameter and buffer are"));
+  if (record.group > static_cast<uint8_t>(local::Group::kFixed)) {
+    return Refuse(
+        index, tensor.name,
+        absl::StrCat("group ", record.group, " is not known; parameter, buffer and fixed are"));
   }
   tensor.dtype = static_cast<local::DType>(record.dtype);
   tensor.group = static_cast<local::Group>(record.group);
@@ -124,6 +125,7 @@ absl::StatusOr<Tensor> ParseRecord(const local::TensorRecord& record, uint32_t i
   tensor.stage = record.stage;
   absl::Status status = ParseShape(record, index, tensor);
   if (!status.ok()) return status;
+  if (tensor.group == local::Group::kFixed) tensor.elements = 0;
   return tensor;
 }
 
@@ -219,7 +221,15 @@ const char* DTypeName(local::DType dtype) {
 }
 
 const char* GroupName(local::Group group) {
-  return group == local::Group::kParameter ? "parameter" : "buffer";
+  switch (group) {
+    case local::Group::kParameter:
+      return "parameter";
+    case local::Group::kBuffer:
+      return "buffer";
+    case local::Group::kFixed:
+      return "fixed";
+  }
+  return "unknown";
 }
 
 size_t DTypeBytes(local::DType dtype) { return dtype == local::DType::kFp32 ? 4 : 2; }
@@ -239,6 +249,7 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
   schema.tensors_.reserve(count);
   std::unordered_set<std::string> names;
   uint32_t stages = 0;
+  bool exchanges = false;
   for (uint32_t i = 0; i < count; ++i) {
     local::TensorRecord record;
     std::memcpy(&record, records.data() + size_t{i} * sizeof(record), sizeof(record));
@@ -263,7 +274,12 @@ absl::StatusOr<Schema> Schema::Parse(absl::Span<const uint8_t> records, uint32_t
       }
       schema.elements_ += tensor->elements;
     }
+    exchanges = exchanges || (tensor->stage == 0 && tensor->group != local::Group::kFixed);
     schema.tensors_.push_back(*std::move(tensor));
+  }
+  if (!exchanges) {
+    return absl::InvalidArgumentError(
+        "schema: all tensors of the first stage are fixed; there is nothing to exchange");
   }
   schema.stage_digests_.push_back(DigestOf(records));
   return schema;

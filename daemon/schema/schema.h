@@ -35,7 +35,7 @@ struct Tensor {
   int32_t alias_of =
       kNoAlias;  // an earlier tensor that is no alias itself, same dtype, group and shape
   std::vector<uint64_t> shape;  // empty: a scalar
-  uint64_t elements = 0;        // product of the shape; 0 is legal
+  uint64_t elements = 0;        // product of the shape, 0 is legal; of a fixed one always 0
   uint8_t stage = 0;            // not below that of the tensor before it, nor more than one above
 };
 

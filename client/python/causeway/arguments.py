@@ -6,6 +6,7 @@ import numbers
 import os
 
 from . import errors
+from . import tensors
 
 _U32_MAX = (1 << 32) - 1
 _STAGE_MAX = 255
@@ -76,11 +77,11 @@ def optimizer(value):
         _refuse_type("optimizer", value, "a torch.optim.Optimizer, or None")
 
 
-def steps_some(value, tensors):
-    """An optimizer that there is steps at least one of ``tensors``."""
+def steps_some(value, exchanged):
+    """An optimizer that there is steps at least one of these tensors."""
     if value is None:
         return
-    own = {id(tensor) for tensor in tensors}
+    own = {id(tensor) for tensor in exchanged}
     if not any(id(tensor) in own for group in value.param_groups for tensor in group["params"]):
         raise errors.InvalidCall("optimizer steps none of the model's parameters, nor masters of them: pass the one that "
                                  "was made for this model's parameters as they are now, or None")
@@ -100,11 +101,11 @@ def masters(value):
 
 
 def stages(value):
-    """{name: stage}, without those of stage 0."""
+    """{name: stage}; of tensors that are exchanged only those of a later stage than 0."""
     found = {}
     for name, stage in dict(value or {}).items():
         text("stages", name, "a dictionary of stages by a tensor's name")
-        if whole(f"stages[{name!r}]", stage, 0, _STAGE_MAX, "a stage") > 0:
+        if whole(f"stages[{name!r}]", stage, 0, _STAGE_MAX, "a stage") > 0 or tensors.is_fixed_name(name):
             found[name] = int(stage)
     return found
 

@@ -34,7 +34,8 @@ _STATE_FORMAT = 1
 
 class Outer(late.LateRounds):
     """
-    model              its trained parameters, and (``buffers``) its float buffers, are exchanged
+    model              its trained parameters are exchanged, and (``buffers``) its persistent buffers: floats as means,
+                       small integer ones as rounded means
     optimizer          where given and the model is 16-bit, fp32 masters in its param_groups are exchanged
     run                name in the gateway's configuration; None: no gateway, one cluster, for debugging
     socket             of the gateway; default CAUSEWAY_SOCKET or /run/causeway/trainer.sock
@@ -49,12 +50,14 @@ class Outer(late.LateRounds):
     shards             {name: (shape, first)}: the model's tensor of that name holds, in row-major order, elements
                        first, first + 1 ... of a tensor of that shape; the other ranks hold the others
     progress_interval  seconds between lines that say who is waited for (logger "causeway")
+    compare            refuse to begin where frozen parameters, or integer buffers that are not exchanged, differ
+                       from those of other clusters; False: they are not looked at
     stages             of a run that has grown: {name: stage} of the tensors that came later, as ``stages`` of
                        the trainer that let it grow
     """
 
     def __init__(self, model, optimizer=None, *, run, socket=None, weight=1, H=None, init="run",
-                 preset=None, masters=None, buffers=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
+                 preset=None, masters=None, buffers=True, compare=True, process_group=None, rank=0, world=1, connect_timeout=5.0,
                  progress_interval=5.0, stages=None, shards=None):
         self.run = None if run is None else arguments.run_name(run)
         self.weight = whole_weight(weight)
@@ -70,15 +73,19 @@ class Outer(late.LateRounds):
         arguments.optimizer(optimizer)
         arguments.masters(masters)
         self._group = local_group.of(process_group)
-        entries = tensors_.model_entries(model, optimizer, masters)
+        entries = tensors_.model_entries(model, optimizer, masters, filter(tensors_.is_fixed_name, stages))
         arguments.steps_some(optimizer, [tensor for e in entries for tensor in (e.tensor, e.cast)])
-        if not buffers:
-            entries = [entry for entry in entries if entry.group == c.PARAMETER]
+        # Parts of a sharded model differ between ranks, whose schemas must not.
+        self._groups = {c.PARAMETER} | ({c.BUFFER} if buffers else set()) | ({c.FIXED} if compare and world == 1 else set())
+        apart = [entry.name for entry in entries if entry.group not in self._groups]
+        if apart:
+            log.info("run %s: not exchanged, and not compared with other clusters': %s", run, ", ".join(apart))
+        entries = [entry for entry in entries if entry.group in self._groups]
         tensors_.shard(entries, shards)
         self.stages = stages
         self._set = tensors_.TensorSet(tensors_.by_stage(entries, self.stages))
         self._options = {"run": run, "socket": socket, "weight": weight, "H": H, "preset": preset,
-                         "buffers": buffers, "process_group": process_group, "rank": rank, "world": world,
+                         "buffers": buffers, "compare": compare, "process_group": process_group, "rank": rank, "world": world,
                          "connect_timeout": connect_timeout, "progress_interval": progress_interval}
         self._handle = None
         self._steps = 0
@@ -388,10 +395,17 @@ class Outer(late.LateRounds):
         ``Outer`` to go on with once every cluster has come so far. New tensors begin with one cluster's
         values. Optimizer state is the trainer's: ``optimizer`` may be new, or have got a param_group."""
         self.finish()
-        known = {entry.name for entry in self._set.entries}
-        stage = 1 + max(self.stages.values(), default=0)
-        names = [entry.name for entry in tensors_.model_entries(model, optimizer, masters)]
-        stages = {**self.stages, **{name: stage for name in names if name not in known}}
+        known = {entry.name: entry for entry in self._set.entries if not entry.once_fixed()}
+        stages = dict(self.stages)
+        for entry in tensors_.model_entries(model, optimizer, masters):
+            if entry.group not in self._groups:
+                continue
+            before = known.get(entry.name)
+            thawed = before is not None and before.group == c.FIXED and entry.group != c.FIXED
+            if thawed:  # what it was is still part of the schema
+                stages[before.schema_name()] = before.stage
+            if before is None or thawed:
+                stages[entry.name] = 1 + max(self.stages.values(), default=0)
         larger = Outer(model, optimizer, masters=masters, shards=shards, stages=stages, **self._options)
         larger.resume_at(self._steps)
         return larger

@@ -1,16 +1,27 @@
 """torch tensors as the library sees them: names, types, shared storage, addresses.
 
+What of a model is exchanged: parameters that require gradients; float buffers, as means; small integer buffers
+(counters, flags) as the rounded mean. The rest, frozen parameters and other integer buffers, is only compared: its
+hash goes into its name, and clusters that differ are refused by it.
+
 Tensors that lie contiguously in host memory, or on the device that the library was told of (cuda.py), are read
 and written where they are; others go through a host copy that this module keeps.
 """
 
+import hashlib
 import math
+import re
 
 import torch
 
 from . import _library as c
 from . import errors
 
+COUNTERS_MAX = 1024  # elements of an integer buffer that is exchanged
+_WHOLE_MAX = 1 << 24  # integers up to here are exact in fp32
+_HASH_DIGITS = 16
+_HASH_CHUNK = 1 << 24  # elements
+_NAME_BYTES_MAX = 191
 DTYPES = {torch.float32: c.FP32, torch.bfloat16: c.BF16, torch.float16: c.FP16}
 
 
@@ -18,9 +29,10 @@ class Entry:
     """One named tensor: what is exchanged, and the model's own copy where that is another one. Of a sharded one
     (``shape`` is the whole's) the tensor holds the elements from ``first`` on, and other ranks the others."""
 
-    __slots__ = ("name", "tensor", "cast", "group", "alias_of", "stage", "shape", "first", "in_place", "_host")
+    __slots__ = ("name", "tensor", "cast", "counts", "group", "alias_of", "stage", "shape", "first", "in_place",
+                 "_host")
 
-    def __init__(self, name, tensor, group=c.PARAMETER, cast=None, alias_of=-1):
+    def __init__(self, name, tensor, group=c.PARAMETER, cast=None, alias_of=-1, counts=False):
         if tensor.dtype not in DTYPES:
             raise errors.SchemaError(f"tensor '{name}' is {tensor.dtype}: only float32, bfloat16 and "
                                      "float16 are exchanged", tensor=name)
@@ -29,6 +41,7 @@ class Entry:
         self.name = name
         self.tensor = tensor
         self.cast = cast
+        self.counts = counts  # the model counts in ``cast``, integers; ``tensor`` is made from it
         self.group = group
         self.alias_of = alias_of
         self.shape = tuple(tensor.shape)
@@ -48,8 +61,27 @@ class Entry:
     def direct(self):
         return (self.tensor.device.type == "cpu" or self.in_place) and self.tensor.is_contiguous()
 
+    def schema_name(self):
+        return self.name
+
+    def once_fixed(self):
+        return False
+
+    def refresh(self):
+        """Before the tensor is read."""
+        if self.counts:
+            self.tensor.copy_(self.cast)
+
+    def write_cast(self):
+        if self.counts:
+            self.cast.copy_(self.tensor.round())
+        elif self.cast is not None:
+            self.cast.copy_(self.tensor)
+
     def host(self, load):
         """Contiguous memory that the library reads, with the tensor's elements, current if ``load``."""
+        if load:
+            self.refresh()
         if self.direct():
             return self.tensor
         if self._host is None or self._host.shape != self.tensor.shape:
@@ -63,15 +95,51 @@ class Entry:
         with torch.no_grad():
             if host.data_ptr() != self.tensor.data_ptr():
                 self.tensor.copy_(host)
-            if self.cast is not None:
-                self.cast.copy_(self.tensor)
+            self.write_cast()
+
+
+class Fixed(Entry):
+    """A tensor that is compared and never exchanged. Its elements are hashed when the schema is made, unless
+    ``schema_name`` says what they were when the run began: it is trained since."""
+
+    __slots__ = ("_source", "_schema_name", "_once")
+
+    def __init__(self, name, tensor, schema_name=None):
+        super().__init__(name, torch.empty(0), c.FIXED)
+        self.shape = tuple(tensor.shape)
+        self._source = tensor
+        self._schema_name = schema_name
+        self._once = schema_name is not None
+
+    def once_fixed(self):
+        return self._once
+
+    def schema_name(self):
+        if self._schema_name is None:
+            flat = self._source.detach().reshape(-1)
+            digest = hashlib.sha256(f"{flat.dtype} {list(self.shape)} ".encode())
+            for first in range(0, flat.numel(), _HASH_CHUNK):
+                part = flat[first:first + _HASH_CHUNK].to("cpu").contiguous()
+                digest.update(part.view(torch.uint8).numpy() if part.dtype != torch.bool else part.numpy())
+            self._schema_name = fixed_name(self.name, digest.hexdigest())
+        return self._schema_name
+
+
+def fixed_name(name, digest):
+    """A tensor's name with its hash, short enough for a schema."""
+    mark = "#" + digest[:_HASH_DIGITS]
+    return name.encode()[:_NAME_BYTES_MAX - len(mark)].decode(errors="ignore") + mark
+
+
+def is_fixed_name(name):
+    return re.search(f"#[0-9a-f]{{{_HASH_DIGITS}}}$", name) is not None
 
 
 def by_stage(entries, stages):
     """The entries in the order in which the run got them: ``stages`` has those that came with a growth, by
-    name. Whoever shares a tensor's storage comes after it."""
+    name (and those that were fixed once, by name and hash). Whoever shares a tensor's storage comes after it."""
     for entry in entries:
-        entry.stage = stages.get(entry.name, 0)
+        entry.stage = stages.get(entry.schema_name() if entry.once_fixed() else entry.name, 0)
     order = sorted(range(len(entries)), key=lambda index: entries[index].stage)
     place = {index: position for position, index in enumerate(order)}
     for entry in entries:
@@ -91,7 +159,7 @@ class TensorSet:
     def schema(self):
         array = (c.CTensor * len(self.entries))()
         for raw, entry in zip(array, self.entries):
-            raw.name = entry.name.encode()
+            raw.name = entry.schema_name().encode()
             raw.dtype = DTYPES[entry.tensor.dtype]
             raw.group = entry.group
             raw.dimensions = len(entry.shape)
@@ -175,6 +243,8 @@ class TensorSet:
     def gathered(self, fragment):
         """A flat copy of the tensors as they are."""
         buffer, _ = self.flat(fragment)
+        for index in self.fragments[fragment]:
+            self.entries[index].refresh()
         parts = [self.entries[index].tensor.detach().reshape(-1) for index in self.fragments[fragment]]
         return torch.cat([part.to("cpu") for part in parts]) if parts else torch.empty_like(buffer)
 
@@ -192,6 +262,7 @@ class TensorSet:
         _, views = self.flat(fragment)
         with torch.no_grad():
             for index, view in zip(self.fragments[fragment], views):
+                self.entries[index].refresh()
                 view.copy_(self.entries[index].tensor)
 
     def unstage(self, fragment):
@@ -201,8 +272,7 @@ class TensorSet:
             for index, view in zip(self.fragments[fragment], views):
                 entry = self.entries[index]
                 entry.tensor.copy_(view)
-                if entry.cast is not None:
-                    entry.cast.copy_(entry.tensor)
+                entry.write_cast()
 
 
 def named_tensors(model):
@@ -239,10 +309,20 @@ def find_masters(parameters, optimizer):
     return {id(parameter): master for parameter, master in zip(halves, masters)}
 
 
-def model_entries(model, optimizer=None, masters=None):
-    """The entries of a module's trained parameters and float buffers, tied ones as aliases."""
-    named = [(name, tensor, is_parameter) for name, tensor, is_parameter in named_tensors(model)
-             if (tensor.requires_grad if is_parameter else tensor.is_floating_point())]
+def model_entries(model, optimizer=None, masters=None, once_fixed=()):
+    """The entries of a module's trained parameters and float buffers, tied ones as aliases; then what is counted or
+    compared. ``once_fixed``: schema names of tensors that were only compared when the run began."""
+    named, rest, whole = [], [], set()
+    past = {name[:-_HASH_DIGITS]: name for name in once_fixed}
+    for name, tensor, is_parameter in named_tensors(model):
+        trained = tensor.requires_grad if is_parameter else tensor.is_floating_point()
+        if trained:
+            named.append((name, tensor, is_parameter))
+            if fixed_name(name, "") in past:
+                rest.append(Fixed(name, tensor, past[fixed_name(name, "")]))
+        elif id(tensor) not in whole:  # under one of its names is enough
+            whole.add(id(tensor))
+            rest.append(_counter_or_fixed(name, tensor, is_parameter))
     unique, seen = [], set()
     for _, tensor, is_parameter in named:
         if is_parameter and id(tensor) not in seen:
@@ -264,7 +344,16 @@ def model_entries(model, optimizer=None, masters=None):
     if not entries:
         raise errors.InvalidCall("model has nothing to exchange: no parameter with requires_grad, no persistent float "
                                  "buffer; call requires_grad_() on what is to be trained first")
-    return entries
+    return entries + rest
+
+
+def _counter_or_fixed(name, tensor, is_parameter):
+    if is_parameter or tensor.is_complex() or tensor.numel() > COUNTERS_MAX:
+        return Fixed(name, tensor)
+    counted = tensor.detach().to(torch.float32)
+    if tensor.numel() > 0 and counted.abs().max().item() > _WHOLE_MAX:
+        return Fixed(name, tensor)  # a random generator's state, say
+    return Entry(name, counted, c.BUFFER, cast=tensor, counts=True)
 
 
 def shard(entries, shards):

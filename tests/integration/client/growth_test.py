@@ -96,6 +96,55 @@ class Growth(unittest.TestCase):
                 causeway.Outer(Blocks(2, 1.0), run="demo", socket=pair.paris.trainer_socket)
             self.assertIn("blocks.2.weight", str(caught.exception))
 
+    def test_frozen_tensors_are_compared_and_may_be_trained_after_a_growth(self):
+        def build(value):
+            model = Blocks(2, 1.0)
+            model.blocks[1].weight.requires_grad_(False).fill_(value)
+            return model
+
+        def steps(outer, model, by):
+            for _ in range(8):
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter.add_(by if parameter.requires_grad else 0)
+                outer.step()
+
+        def run(gateway, value, by):
+            model = build(value)
+            outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket)
+            steps(outer, model, by)
+            model.blocks[1].weight.requires_grad_(True)
+            outer = outer.grow(model)
+            steps(outer, model, by)
+            outer.finish()
+            return tensors(model), outer.stages
+
+        with gateways.Pair(codec=gateways.FP32, algorithm=ALGORITHM) as pair:
+            (paris, stages), (tokyo, _) = together(lambda: run(pair.paris, 5.0, 0.25),
+                                                   lambda: run(pair.tokyo, 5.0, 0.5))
+            self.assertTrue(equal(paris, tokyo))
+            self.assertGreater(paris["blocks.1.weight"].min().item(), 7.0)
+            self.assertEqual(stages.pop("blocks.1.weight"), 1)
+            self.assertRegex(list(stages)[0], "^blocks[.]1[.]weight#")
+
+            def again(gateway):
+                model = Blocks(2, 99.0)
+                outer = causeway.Outer(model, run="demo", socket=gateway.trainer_socket,
+                                       stages={**stages, "blocks.1.weight": 1})
+                outer.finish()
+                return tensors(model)
+
+            joined, other = together(lambda: again(pair.paris), lambda: again(pair.tokyo))
+            self.assertTrue(equal(joined, paris) and equal(other, paris))
+        with gateways.Pair(codec=gateways.FP32, algorithm=ALGORITHM) as pair:
+            def refused(gateway, value):
+                with self.assertRaises(causeway.SchemaError) as caught:
+                    causeway.Outer(build(value), run="demo", socket=gateway.trainer_socket)
+                return str(caught.exception)
+
+            for text in together(lambda: refused(pair.paris, 5.0), lambda: refused(pair.tokyo, 6.0)):
+                self.assertIn("blocks.1.weight#", text)
+
     def test_new_tensors_that_differ_are_named_on_both_sides(self):
         with gateways.Pair(codec=gateways.FP32, algorithm=ALGORITHM) as pair:
             def run(gateway, width):

@@ -152,6 +152,23 @@ uint64_t BestByForce(const std::vector<uint64_t>& weights, size_t begin, size_t 
   return best;
 }
 
+TEST_CASE("fixed tensors take no room and move nothing") {
+  const auto fixed = [](const std::string& name) {
+    return Record(name, {1000, 1000}, local::DType::kFp32, local::Group::kFixed);
+  };
+  const Layout without = *Layout::Build(Parse({Record("a", {300}), Record("b", {300})}), 2);
+  const Records records = {fixed("f"), Record("a", {300}), fixed("g"), Record("b", {300})};
+  const Layout with = *Layout::Build(Parse(records), 2);
+  REQUIRE(with.fragments().size() == 2);
+  CHECK(with.snapshot_bytes() == without.snapshot_bytes());
+  for (uint32_t t : {0u, 1u}) {
+    const local::PlacementRecord& before = without.placements()[t];
+    CHECK(std::memcmp(&with.placements()[2 * t + 1], &before, sizeof(before)) == 0);
+    CHECK(with.placements()[2 * t].elements == 0);
+  }
+  CHECK(with.TensorAt(0, 0) == 1);
+}
+
 TEST_CASE("cuts are balanced as well as whole tensors allow") {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);

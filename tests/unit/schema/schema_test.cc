@@ -51,6 +51,23 @@ TEST_CASE("a legal schema is read as it was declared") {
   CHECK(absl::MakeConstSpan(again) == absl::MakeConstSpan(BytesOf(records)));
 }
 
+TEST_CASE("a fixed tensor keeps its shape, and its name's hash tells schemas apart") {
+  const auto with = [](const std::string& name) {
+    const Records records = {
+        Record("w", {4}),
+        Record(name, {uint64_t{1} << 40, 3}, local::DType::kFp32, local::Group::kFixed),
+        Record("big", {uint64_t{1} << 41})};
+    return *Schema::Parse(BytesOf(records), 3);
+  };
+  const Schema here = with("frozen#12ab");
+  CHECK(here.tensors()[1].elements == 0);
+  CHECK(here.elements() == 4 + (uint64_t{1} << 41));
+  CHECK(here.Lines()[1] == "fp32 fixed [1099511627776, 3]\tfrozen#12ab");
+  const std::vector<uint8_t> records = here.Records();
+  CHECK(Schema::Parse(records, 3)->digest() == here.digest());
+  Has(FirstDifference(here.Lines(), with("frozen#34cd").Lines(), "tokyo"), "frozen#34cd");
+}
+
 Records Staged(std::vector<uint8_t> stages) {
   Records records;
   for (uint8_t stage : stages) {
@@ -144,8 +161,10 @@ TEST_CASE("hostile records are refused by name") {
     records[0].dtype = 3;
     Has(Refusal(records), "dtype 3");
     records[0].dtype = 0;
+    records[0].group = 3;
+    Has(Refusal(records), "group 3");
     records[0].group = 2;
-    Has(Refusal(records), "group 2");
+    Has(Refusal(records), "nothing to exchange");
     records[0].group = 0;
     records[0].dimensions = 9;
     Has(Refusal(records), "9 dimensions");

@@ -155,13 +155,72 @@ class Models(unittest.TestCase):
         model.second = torch.nn.Parameter(flat[10:])
         self.assertEqual([entry.alias_of for entry in tensors.model_entries(model)], [-1, -1])
 
-    def test_frozen_parameters_integers_and_temporary_buffers_stay_home(self):
-        model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
-        model[0].bias.requires_grad_(False)
-        model.register_buffer("mask", torch.full((2,), float("-inf")), persistent=False)
-        names = [entry.name for entry in tensors.model_entries(model)]
-        self.assertEqual(names, ["0.weight", "1.weight", "1.bias", "1.running_mean", "1.running_var"])
-        self.assertEqual([entry.group for entry in tensors.model_entries(model)], [0, 0, 0, 1, 1])
+    def test_what_of_a_model_is_exchanged_and_what_compared(self):
+        def build(bias):
+            model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+            model[0].bias.requires_grad_(False).fill_(bias)
+            model.register_buffer("mask", torch.full((2,), float("-inf")), persistent=False)
+            model.register_buffer("table", torch.arange(2000))
+            model.register_buffer("state", torch.tensor([1 << 60]))
+            return tensors.model_entries(model)
+
+        entries = build(1.0)
+        self.assertEqual([(entry.name, entry.group) for entry in entries],
+                         [("0.weight", 0), ("1.weight", 0), ("1.bias", 0), ("1.running_mean", 1),
+                          ("1.running_var", 1), ("0.bias", 2), ("table", 2), ("state", 2),
+                          ("1.num_batches_tracked", 1)])
+        names = [entry.schema_name() for entry in entries]
+        self.assertEqual(names[:5], [entry.name for entry in entries[:5]])
+        self.assertRegex(names[5], "^0[.]bias#[0-9a-f]{16}$")
+        self.assertEqual(names, [entry.schema_name() for entry in build(1.0)])
+        changed = [entry.schema_name() for entry in build(1.5)]
+        self.assertEqual([a == b for a, b in zip(names, changed)], [True] * 5 + [False] + [True] * 3)
+        long = tensors.Fixed("\u03b2" * 120, torch.ones(2)).schema_name().encode()
+        self.assertLessEqual(len(long), 191)
+
+    def test_counters_end_as_the_rounded_mean_everywhere(self):
+        with Gateway("clusters=paris,tokyo", "delay=1") as gateway:
+            def run(cluster, each):
+                model = torch.nn.BatchNorm1d(5)
+                outer = causeway.Outer(model, run="demo", socket=gateway.socket(cluster))
+                for _ in range(9):
+                    model.num_batches_tracked += each
+                    outer.step()
+                outer.finish()
+                return model.num_batches_tracked
+
+            paris, tokyo = together(lambda: run("paris", 2), lambda: run("tokyo", 3))
+            self.assertEqual(paris.dtype, torch.int64)
+            self.assertEqual(paris.item(), tokyo.item())
+            self.assertAlmostEqual(paris.item(), 22.5, delta=0.6 * 3)  # rounded in each of three rounds
+
+    def test_tensors_that_are_only_compared_are_left_alone(self):
+        with Gateway("clusters=paris,tokyo", "fragments=2") as gateway:
+            def run(cluster, value):
+                model = network(1)
+                model[0].weight.requires_grad_(False).fill_(7.0)
+                with torch.no_grad():
+                    model[2].weight.fill_(value)
+                outer = causeway.Outer(model, run="demo", socket=gateway.socket(cluster))
+                self.assertEqual(outer.fragments, 2)
+                for _ in range(5):
+                    with torch.no_grad():
+                        model[2].weight.add_(value)
+                    outer.step()
+                outer.finish()
+                return model
+
+            paris, tokyo = together(lambda: run("paris", 1.0), lambda: run("tokyo", 3.0))
+            self.assertTrue(equal(values(paris), values(tokyo)))
+            self.assertTrue(bool((paris[0].weight == 7.0).all()))
+
+    def test_what_is_left_out_is_said_by_name(self):
+        model = torch.nn.BatchNorm1d(3)
+        model.bias.requires_grad_(False)
+        for options, names in (({"compare": False}, "bias"), ({"world": 2}, "bias"), ({"buffers": False}, "running_var")):
+            with self.assertLogs("causeway", "INFO") as logged, self.assertRaises(causeway.GatewayLost):
+                causeway.Outer(model, run="demo", socket="/nonexistent", connect_timeout=0, **options)
+            self.assertRegex(logged.output[0], rf"not exchanged.*: .*\b{names}\b")
 
     def test_float64_is_refused_by_name(self):
         with self.assertRaises(causeway.SchemaError) as caught:
