@@ -80,10 +80,10 @@ void ByteStream::ReadDone(bool ok) {
   ReadNext();
 }
 
-void ByteStream::Write(const grpc::ByteBuffer& frame) {
+void ByteStream::Write(const grpc::ByteBuffer& frame, bool more) {
   assert(writable());
   writing_ = true;
-  StartWrite(frame, Begin(write_op_));
+  StartWrite(frame, more, Begin(write_op_));
 }
 
 void ByteStream::WriteDone(bool ok) {
@@ -92,7 +92,7 @@ void ByteStream::WriteDone(bool ok) {
   if (farewell_) {
     if (ok && last_.has_value()) {
       writing_ = true;
-      StartWrite(*std::exchange(last_, std::nullopt), Begin(write_op_));
+      StartWrite(*std::exchange(last_, std::nullopt), false, Begin(write_op_));
     } else if (accepted()) {
       Finish(farewell_status_);
     }

@@ -62,7 +62,8 @@ class ByteStream {
 
   void SetHandler(Handler* handler) { handler_ = handler; }
   bool writable() const { return open_ && !writing_ && !ending_; }
-  void Write(const grpc::ByteBuffer& frame);  // only while writable()
+  // Only while writable(). `more`: another follows at once, with which it may share a packet.
+  void Write(const grpc::ByteBuffer& frame, bool more = false);
   // No more OnRead until released; at most one frame is read ahead by gRPC.
   void HoldReads(bool hold);
   // Cancels with `reason` unless cleared in time.
@@ -96,7 +97,7 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
 
   virtual void StartRead(grpc::ByteBuffer* frame, void* tag) = 0;
-  virtual void StartWrite(const grpc::ByteBuffer& frame, void* tag) = 0;
+  virtual void StartWrite(const grpc::ByteBuffer& frame, bool more, void* tag) = 0;
   virtual void StartFinish(const grpc::Status& ours, grpc::Status* theirs, void* tag) = 0;
   virtual void TryCancel() = 0;
   virtual bool accepted() const = 0;  // this side is the server

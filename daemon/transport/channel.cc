@@ -39,7 +39,8 @@ int KeepaliveTimeoutMs(absl::Duration peer_timeout) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, Use use,
+                                           absl::Duration peer_timeout,
                                            absl::Duration hello_timeout,
                                            const grpc::ResourceQuota& quota) {
   grpc::ChannelArguments arguments;
@@ -59,6 +60,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duratio
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
   arguments.SetInt(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
+  if (use == Use::kControl) {
+    // gRPC would measure the line with a ping for every message, each longer than a heartbeat.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                     static_cast<int>(kControlFrameBytesMax));
+  }
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
   std::shared_ptr<grpc::Channel> channel =

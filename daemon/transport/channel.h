@@ -21,9 +21,12 @@ inline constexpr char kLaneMethod[] = "/causeway.wan.v1.Gateway/Lane";
 inline constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 inline constexpr char kTunnelMethod[] = "/causeway.wan.v1.Gateway/Tunnel";
 
+enum class Use { kControl, kBulk };
+
 // A channel with a TCP connection of its own, which begins to connect at once. A new one for each
 // attempt: names are resolved again and gRPC's back-off does not add to ours.
-std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, absl::Duration peer_timeout,
+std::shared_ptr<grpc::Channel> MakeChannel(const PeerConfig& peer, Use use,
+                                           absl::Duration peer_timeout,
                                            absl::Duration hello_timeout,
                                            const grpc::ResourceQuota& quota);
 

@@ -12,6 +12,13 @@
 namespace causeway::transport {
 namespace {
 
+grpc::WriteOptions Options(bool more) {
+  grpc::WriteOptions options;
+  options.set_no_compression();
+  if (more) options.set_buffer_hint();
+  return options;
+}
+
 class DialledStream final : public ByteStream {
  public:
   DialledStream(StreamSet& streams, Poller& poller, std::shared_ptr<grpc::Channel> channel,
@@ -30,8 +37,8 @@ class DialledStream final : public ByteStream {
 
  protected:
   void StartRead(grpc::ByteBuffer* frame, void* tag) override { call_->Read(frame, tag); }
-  void StartWrite(const grpc::ByteBuffer& frame, void* tag) override {
-    call_->Write(frame, grpc::WriteOptions().set_no_compression(), tag);
+  void StartWrite(const grpc::ByteBuffer& frame, bool more, void* tag) override {
+    call_->Write(frame, Options(more), tag);
   }
   void StartFinish(const grpc::Status&, grpc::Status* theirs, void* tag) override {
     call_->Finish(theirs, tag);
@@ -70,8 +77,8 @@ class AcceptedStream final : public ByteStream {
 
  protected:
   void StartRead(grpc::ByteBuffer* frame, void* tag) override { call_.Read(frame, tag); }
-  void StartWrite(const grpc::ByteBuffer& frame, void* tag) override {
-    call_.Write(frame, grpc::WriteOptions().set_no_compression(), tag);
+  void StartWrite(const grpc::ByteBuffer& frame, bool more, void* tag) override {
+    call_.Write(frame, Options(more), tag);
   }
   void StartFinish(const grpc::Status& ours, grpc::Status*, void* tag) override {
     call_.Finish(ours, tag);

@@ -30,8 +30,8 @@ class LineScout {
   // long as kQuestionsMax questions.
   bool Answered(absl::Time now);
 
-  static constexpr absl::Duration kPace = absl::Milliseconds(100);
-  static constexpr size_t kQuestionsMax = 20;
+  static constexpr absl::Duration kPace = absl::Milliseconds(50);
+  static constexpr size_t kQuestionsMax = 40;
 
  private:
   LineScout() = default;

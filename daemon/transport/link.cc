@@ -44,7 +44,13 @@ void Link::PumpControl() {
   std::optional<grpc::ByteBuffer> frame = NextControlFrame();
   if (!frame.has_value()) return;
   control_write_at_ = MonotonicNow();
-  stream_->Write(*frame);
+  stream_->Write(*frame, ControlWaits());
+}
+
+// Whether NextControlFrame has another one.
+bool Link::ControlWaits() const {
+  return up_ && (heartbeat_due_ || lane_wish_due_ || !tunnel_offers_.empty() ||
+                 !grants_due_.empty() || !run_messages_.empty());
 }
 
 std::optional<grpc::ByteBuffer> Link::NextControlFrame() {
@@ -186,6 +192,8 @@ void Link::Heard(absl::Time now) {
 }
 
 void Link::SendRunMessage(grpc::ByteBuffer frame) {
+  // A heartbeat that would be due soon rides along: a packet of its own is longer than it.
+  if (up_ && MonotonicNow() - heartbeat_at_ >= shared_.times.heartbeat / 2) heartbeat_due_ = true;
   run_messages_.push_back(std::move(frame));
   PumpControl();
 }
@@ -226,7 +234,7 @@ void Link::Tick(absl::Time now) {
                      absl::FormatDuration(shared_.times.peer_timeout))));
     return;
   }
-  if (now - heartbeat_at_ >= shared_.times.heartbeat) heartbeat_due_ = true;
+  if (now - heartbeat_at_ >= shared_.times.heartbeat_alone) heartbeat_due_ = true;
   SendGrants(/*all=*/true);
   TickLanes(now, gap > shared_.times.heartbeat ? gap : absl::ZeroDuration());
 }

@@ -173,6 +173,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   bool BytesArrive(absl::Time now);
   void PumpControl();
   std::optional<grpc::ByteBuffer> NextControlFrame();
+  bool ControlWaits() const;
   void OnLaneWish(uint32_t wanted);
   void DialLane(uint32_t index, absl::Time now);
   LaneHelloFrame LaneHello(uint32_t lane, bool ours) const;

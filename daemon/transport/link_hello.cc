@@ -51,9 +51,9 @@ void Link::Dial(absl::Time now, absl::Duration patience) {
   } while (info_.link == 0);
   // All connections begin at once: waiting in turn costs three round trips a lane.
   const PeerConfig target = peer_.Target();
-  std::shared_ptr<grpc::Channel> channel = shared_.Dial(target);
+  std::shared_ptr<grpc::Channel> channel = shared_.Dial(target, Use::kControl);
   for (int i = 0; i < peer_.lanes.wanted(); ++i) {
-    lane_channels_.push_back(shared_.Dial(target));
+    lane_channels_.push_back(shared_.Dial(target, Use::kBulk));
   }
   hello_due_ = true;
   stream_ = DialStream(shared_.streams, shared_.poller, std::move(channel), kControlMethod, this);

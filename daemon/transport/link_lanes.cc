@@ -38,7 +38,7 @@ void Link::DialLane(uint32_t index, absl::Time now) {
   // The first connections were begun with the control stream's.
   std::shared_ptr<grpc::Channel> channel = index < lane_channels_.size()
                                                ? std::move(lane_channels_[index])
-                                               : shared_.Dial(peer_.Target());
+                                               : shared_.Dial(peer_.Target(), Use::kBulk);
   LaneSlot& slot = lanes_[index];
   slot.lane =
       std::make_unique<Lane>(shared_, *this, LaneHello(index, true), LaneHello(index, false));

@@ -19,6 +19,7 @@ constexpr absl::Duration kBackoffMax = absl::Seconds(3);
 LinkTimes::LinkTimes(absl::Duration timeout)
     : peer_timeout(timeout),
       heartbeat(timeout / 5),
+      heartbeat_alone(timeout / 4),
       hello_timeout(std::clamp(timeout, kHelloTimeoutMin, kHelloTimeoutMax)),
       dial_grace(std::min(timeout / 5, kDialGraceMax)),
       progress(timeout / 20),

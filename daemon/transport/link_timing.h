@@ -18,12 +18,13 @@ namespace causeway::transport {
 struct LinkTimes {
   explicit LinkTimes(absl::Duration peer_timeout);
 
-  absl::Duration peer_timeout;   // nothing received for this long: the peer is down
-  absl::Duration heartbeat;      // a heartbeat at least this often
-  absl::Duration hello_timeout;  // connect, handshake and hello together
-  absl::Duration dial_grace;     // the higher name waits this long for the lower one's link
-  absl::Duration progress;       // OnProgress at most this often
-  absl::Duration tick;           // how often timers are looked at
+  absl::Duration peer_timeout;     // nothing received for this long: the peer is down
+  absl::Duration heartbeat;        // a heartbeat about this often, with a run message if one comes
+  absl::Duration heartbeat_alone;  // without one
+  absl::Duration hello_timeout;    // connect, handshake and hello together
+  absl::Duration dial_grace;       // the higher name waits this long for the lower one's link
+  absl::Duration progress;         // OnProgress at most this often
+  absl::Duration tick;             // how often timers are looked at
 };
 
 // Round-trip time by heartbeat echoes. The lowest is of the last kLowestOf to twice as long, so

@@ -48,8 +48,8 @@ struct Shared {
     if (object != nullptr) graveyard.push_back(std::shared_ptr<void>(std::move(object)));
   }
 
-  std::shared_ptr<grpc::Channel> Dial(const PeerConfig& peer) {
-    return channels.Keep(MakeChannel(peer, times.peer_timeout, times.hello_timeout, quota));
+  std::shared_ptr<grpc::Channel> Dial(const PeerConfig& peer, Use use) {
+    return channels.Keep(MakeChannel(peer, use, times.peer_timeout, times.hello_timeout, quota));
   }
 
   const TransportConfig& config;

@@ -156,8 +156,8 @@ void Tunnels::Dig(int descriptor, const PeerConfig& far, TunnelHelloFrame hello,
       });
   TunnelEnd* const begun = end.get();
   ends_[begun] = {std::move(end), far.cluster};
-  begun->Begin(DialStream(shared_.streams, shared_.poller, shared_.Dial(*FindPeer(far.relay)),
-                          kTunnelMethod, nullptr),
+  begun->Begin(DialStream(shared_.streams, shared_.poller,
+                          shared_.Dial(*FindPeer(far.relay), Use::kBulk), kTunnelMethod, nullptr),
                now + shared_.times.hello_timeout);
 }
 
