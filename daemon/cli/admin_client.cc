@@ -5,6 +5,7 @@
 #include <grpcpp/security/credentials.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,6 +20,11 @@ namespace {
 
 constexpr int kReplyBytesMax = 16 << 20;
 
+bool IsSocket(const std::string& path) {
+  struct stat file = {};
+  return stat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode);
+}
+
 absl::Status Explain(const std::string& socket, int error) {
   switch (error) {
     case ENOENT:
@@ -26,6 +32,10 @@ absl::Status Explain(const std::string& socket, int error) {
           "no daemon: ", socket, " does not exist; is causewayd running ",
           "(systemctl status causewayd), or is its admin.socket another path ", "(--socket)?"));
     case ECONNREFUSED:
+      if (!IsSocket(socket)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--socket: ", socket, " is no socket; it must name the daemon's admin.socket"));
+      }
       return absl::UnavailableError(absl::StrCat(
           "no daemon listens on ", socket,
           "; it ended without removing its socket: ", "journalctl -u causewayd shows why"));

@@ -94,6 +94,10 @@ std::string Metrics::Render() const {
   return out.str();
 }
 
+// Each serves one connection until its request is there or timed out, so as many half-open ones
+// hold up nobody.
+constexpr char kServingThreads[] = "16";
+
 struct MetricsServer::State {
   std::unique_ptr<prometheus::Exposer> exposer;
 };
@@ -106,7 +110,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Metrics& met
   auto state = std::make_unique<State>();
   try {
     state->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-        "listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000"});
+        "listening_ports", listen, "num_threads", kServingThreads, "request_timeout_ms", "5000"});
     state->exposer->RegisterCollectable(metrics.registry_->collectable());
   } catch (const std::exception& error) {
     return absl::UnavailableError(

@@ -90,6 +90,7 @@ class Daemon final : private trainers::TrainerListener,
                uint64_t op) override;
   void OnAwait(trainers::Session& session, uint64_t sequence, uint64_t op) override;
   void OnFinish(trainers::Session& session, uint64_t sequence) override;
+  void OnTurnedAway(const absl::Status& reason) override;
   void OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail) override;
 
   // ---- transport::TransportListener (poller thread)

@@ -90,6 +90,11 @@ void Daemon::OnAwait(trainers::Session& session, uint64_t sequence, uint64_t op)
 void Daemon::OnFinish(trainers::Session& session, uint64_t sequence) {
   FindRun(session.run())->OnFinish(session, sequence);
 }
+void Daemon::OnTurnedAway(const absl::Status& reason) {
+  log_->Warning(
+      event::kTrainerRefused, {},
+      absl::StrCat("a connection to the trainers' socket was closed: ", reason.message()));
+}
 void Daemon::OnGone(trainers::Session& session, trainers::Gone gone, const std::string& detail) {
   FindRun(session.run())->OnGone(session, gone, detail);
 }
@@ -262,8 +267,8 @@ absl::StatusOr<std::string> Daemon::ChangeRun(const admin::v1::ChangeRunRequest&
     std::vector<std::string> names;
     for (const std::unique_ptr<Run>& known : runs_) names.push_back(known->name());
     done->set_value(absl::NotFoundError(
-        absl::StrCat("no run '", request.run(), "'; configured: ",
-                     names.empty() ? "none" : absl::StrJoin(names, ", "))));
+        absl::StrCat("no run '", request.run(),
+                     "'; configured: ", names.empty() ? "none" : absl::StrJoin(names, ", "))));
   });
   if (closing_ || answer.wait_for(kAdminWait) != std::future_status::ready) return Busy();
   return answer.get();

@@ -76,6 +76,8 @@ class TrainerListener {
   // ops.
   virtual void OnDetached(Session&) {}
   virtual void OnResumed(Session&) {}
+  // A connection was closed here before it became a session: for the log.
+  virtual void OnTurnedAway(const absl::Status&) {}
   // The last call for this session, once for each that OnHello accepted.
   virtual void OnGone(Session& session, Gone gone, const std::string& detail) = 0;
 };

@@ -105,11 +105,19 @@ void SessionTable::PauseAccepting() {
 
 void SessionTable::Accept(loop::Descriptor socket) {
   absl::StatusOr<Peer> peer = IdentifyPeer(socket.get());
-  if (!peer.ok()) return;
+  if (!peer.ok()) {
+    listener_.OnTurnedAway(peer.status());
+    return;
+  }
   const uint64_t id = next_connection_++;
   auto owned = std::make_unique<Connection>(loop_, id, std::move(socket), *std::move(peer));
   Connection& connection = *owned;
-  if (!connection.Start([this, id] { OnReadable(id); }, [this, id] { OnBroken(id); }).ok()) return;
+  const absl::Status started =
+      connection.Start([this, id] { OnReadable(id); }, [this, id] { OnBroken(id); });
+  if (!started.ok()) {
+    listener_.OnTurnedAway(started);
+    return;
+  }
   connections_.emplace(id, std::move(owned));
   if (connections_.size() > config_.sessions_max) {
     ++counters_.connections_refused;
@@ -118,6 +126,7 @@ void SessionTable::Accept(loop::Descriptor socket) {
     problem.retryable = true;
     problem.text = absl::StrCat("the daemon serves at most ", config_.sessions_max,
                                 " trainer connections at a time; close some and try again");
+    listener_.OnTurnedAway(absl::ResourceExhaustedError(problem.text));
     Refuse(connection, 0, problem);
     return;
   }

@@ -289,6 +289,9 @@ TEST_CASE("no daemon: the reason and exit 69") {
   const Result dead = RunCommand({"run", "forget", "demo", "--socket", socket});
   CHECK(dead.code == 69);
   CHECK(Has(dead.err, "no daemon listens on " + socket));
+  const Result file = RunCommand({"status", "--socket", "/dev/null"});
+  CHECK(file.code == 64);
+  CHECK(Has(file.err, "/dev/null is no socket"));
   CHECK(RunCommand({"status", "--socket", "/" + std::string(200, 'x')}).code == 64);
 }
 

@@ -56,24 +56,12 @@ TEST_CASE("what operators expect is there") {
   const Metrics metrics;
   std::set<std::string> names;
   for (const MetricInfo& info : metrics.List()) names.insert(info.name);
-  for (const char* name : {"build_info",
-                           "peer_up",
-                           "peer_rtt_seconds",
-                           "peer_lanes",
-                           "chunk_bytes_total",
-                           "payload_bytes_total",
-                           "chunk_retransmits_total",
-                           "in_flight_bytes",
-                           "round_duration_seconds",
-                           "rounds_total",
-                           "epoch",
-                           "tls_handshakes_total",
-                           "authorisation_denied_total",
-                           "screened_updates_total",
-                           "certificate_not_after_timestamp_seconds",
-                           "memory_budget_bytes",
-                           "memory_used_bytes",
-                           "trainers_attached"}) {
+  for (const char* name : {"build_info", "peer_up", "peer_rtt_seconds", "peer_lanes",
+                           "chunk_bytes_total", "payload_bytes_total", "chunk_retransmits_total",
+                           "in_flight_bytes", "round_duration_seconds", "rounds_total", "epoch",
+                           "tls_handshakes_total", "authorisation_denied_total",
+                           "screened_updates_total", "certificate_not_after_timestamp_seconds",
+                           "memory_budget_bytes", "memory_used_bytes", "trainers_attached"}) {
     CHECK(names.count(std::string("causeway_") + name) == 1);
   }
 }
@@ -123,13 +111,18 @@ TEST_CASE("series are bounded") {
   CHECK(Has(text, "{peer=\"other\"} 1\n"));
 }
 
-std::string Get(int port) {
+int Connect(int port) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   REQUIRE(connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  return descriptor;
+}
+
+std::string Get(int port) {
+  const int descriptor = Connect(port);
   const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
   REQUIRE(write(descriptor, request.data(), request.size()) ==
           static_cast<ssize_t>(request.size()));
@@ -151,6 +144,21 @@ TEST_CASE("the endpoint") {
   CHECK(reply.rfind("HTTP/1.", 0) == 0);
   CHECK(Has(reply, " 200 OK"));
   CHECK(Has(reply, "causeway_peer_up{peer=\"tokyo\"} 1\n"));
+
+  // Requests that never end keep theirs from nobody.
+  std::vector<int> half_open;
+  for (int i = 0; i < 12; ++i) {
+    half_open.push_back(Connect((*server)->port()));
+    REQUIRE(write(half_open.back(), "GET /", 5) == 5);
+  }
+  CHECK(Has(Get((*server)->port()), " 200 OK"));
+  size_t waiting = 0;  // not timed out yet, so the scrape did not wait for them one after the other
+  for (int descriptor : half_open) {
+    char byte = 0;
+    waiting += recv(descriptor, &byte, 1, MSG_DONTWAIT) < 0 ? 1 : 0;
+    close(descriptor);
+  }
+  CHECK(waiting >= half_open.size() / 2);
 
   const std::string taken = "127.0.0.1:" + std::to_string((*server)->port());
   const auto second = MetricsServer::Start(metrics, taken);

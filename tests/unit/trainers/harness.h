@@ -99,6 +99,7 @@ class Recorder : public trainers::TrainerListener {
   void OnResumed(trainers::Session& session) override {
     Add(absl::StrCat("resumed ", session.rank()));
   }
+  void OnTurnedAway(const absl::Status&) override { Add("turned away"); }
   void OnGone(trainers::Session& session, trainers::Gone gone, const std::string&) override {
     Add(absl::StrCat("gone ", session.rank(), " ", trainers::GoneName(gone)));
   }

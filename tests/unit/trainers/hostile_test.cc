@@ -295,6 +295,7 @@ TEST_CASE("connections are limited, and the one too many is told") {
   CHECK(error.retryable == 1);
   CHECK(std::string(error.text).find("at most 3") != std::string::npos);
   CHECK(extra.Closed());
+  CHECK(harness.recorder.Wait("turned away"));
   trainers.pop_back();  // closed, but its session waits to be resumed
   REQUIRE(harness.recorder.Wait("detached 2"));
   Trainer fourth(harness.path());
