@@ -29,7 +29,7 @@ import programs
 import transport_pair
 import wan_gateways
 import wan_link
-from train_rows import ALONE, PARAMETERS, ROWS, SYNCHRONOUS
+from train_rows import ALONE, PARAMETERS, ROWS, SYNCHRONOUS, SYNCHRONOUS_RATES
 
 ROOT = programs.ROOT
 TRAINER = os.path.join(ROOT, "client", "examples", "train.py")
@@ -171,7 +171,8 @@ class Trainings:
     def _baseline(self, name, baseline, row, seed):
         """`baseline` with the clusters and the inner optimizer of `row`."""
         name += f"-{row.optimizer}" * (row.optimizer != "adamw")
-        return self.result(name, dataclasses.replace(baseline, clusters=row.clusters, optimizer=row.optimizer), seed)
+        same = dataclasses.replace(baseline, clusters=row.clusters, optimizer=row.optimizer)
+        return self.result(name, same, seed, SYNCHRONOUS_RATES[row.optimizer])
 
 
 def t_95(degrees):

@@ -43,9 +43,10 @@ ROWS = {
     "co2-gap-window": Row(CO2.format(0.8, ", penalty: gap, penalty_window: 8"), INT4, 4e-3),
     "co2-clip": Row(CO2.format(0.5, ", clip: 0.01"), INT4, 4e-3),
     "co2-gap-clip": Row(CO2.format(0.8, ", penalty: gap, clip: 0.01"), INT4, 4e-3),
-    "H=10-muon": Row("{rule: average, local_steps: 10}", INT4, optimizer="muon"),
-    "H=20-muon": Row("{" + NESTEROV.format(0.7, 20) + "}", INT4, optimizer="muon"),
-    "H=50-muon": Row("{" + NESTEROV.format(0.8, 50) + "}", INT4, optimizer="muon"),
+    "H=10-muon": Row("{rule: average, local_steps: 10}", INT4, 4e-3, optimizer="muon"),
+    "H=20-muon": Row("{" + NESTEROV.format(0.7, 20) + "}", INT4, 4e-3, optimizer="muon"),
+    "H=50-muon": Row("{" + NESTEROV.format(0.8, 50) + "}", INT4, 4e-3, optimizer="muon"),
+    "4-clusters-H=50-muon": Row("{" + NESTEROV.format(1.0, 50) + "}", INT4, 4e-3, clusters=4, optimizer="muon"),
     "eager": Row("{rule: eager, learning_rate: 0.7, momentum: 0.5, local_steps: 20}", INT4),
     "streaming-d=0": Row("{" + NESTEROV.format(0.7, 20) + ", fragments: 4}", INT4),
     "streaming-d=1": Row("{" + NESTEROV.format(0.7, 20) + ", fragments: 4, delay: 1}", INT4),
@@ -62,3 +63,4 @@ ROWS = {
 }
 SYNCHRONOUS = Row("{rule: gradients}", "{kind: fp32}", mode="every-step", counted=False)
 ALONE = Row("", "", mode="alone", counted=False)
+SYNCHRONOUS_RATES = {"adamw": 2e-3, "muon": 4e-3}  # tuned on seed 1000
