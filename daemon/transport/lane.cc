@@ -13,6 +13,9 @@ namespace causeway::transport {
 namespace {
 
 constexpr uint64_t kAckBytes = 1 << 20;
+// More than heartbeats and round messages are in half of `patience`: bulk moves.
+constexpr uint64_t kMovesBytes = 16 << 10;
+constexpr uint64_t kUnevenShare = 2;  // of the line, against that of other lanes
 
 }  // namespace
 
@@ -84,6 +87,7 @@ void Lane::Pump() {
 void Lane::Tick(absl::Time now, absl::Duration patience, absl::Duration own_pause) {
   if (ended_) return;
   moved_at_ += own_pause;
+  line_seen_at_ += own_pause;
   if (parked_.has_value()) {
     const ReceivedLaneFrame frame = *std::exchange(parked_, std::nullopt);
     Deliver(frame);
@@ -91,12 +95,33 @@ void Lane::Tick(absl::Time now, absl::Duration patience, absl::Duration own_paus
   }
   if (received_ > acknowledged_) ack_due_ = true;
   Pump();
-  if (ended_ || unacknowledged_.empty() || now - moved_at_ <= patience) return;
-  const absl::Status reason = absl::DeadlineExceededError(
-      absl::StrCat("lane ", index(), ": ", unacknowledged_bytes_,
-                   " bytes unacknowledged, no progress for ", absl::FormatDuration(patience)));
+  if (ended_ || !Overdue(now, patience)) return;
+  const absl::Status reason = absl::DeadlineExceededError(absl::StrCat(
+      "lane ", index(), ": ", unacknowledged_bytes_, " bytes unacknowledged, no progress for ",
+      absl::FormatDuration(absl::Trunc(now - moved_at_, absl::Milliseconds(100)))));
   End();
   owner_.OnLaneBroken(*this, reason, true);
+}
+
+bool Lane::Overdue(absl::Time now, absl::Duration patience) {
+  if (unacknowledged_.empty() || now - moved_at_ <= patience / 2) {
+    line_then_.reset();
+    return false;
+  }
+  if (line_then_.has_value() && now - line_seen_at_ < patience / 2) return false;
+  const uint64_t line = owner_.LineBytes(now);
+  // At first, or after another lane went and its count with it.
+  if (!line_then_.has_value() || line < line_seen_) {
+    line_then_ = line_seen_ = line;
+    line_seen_at_ = now;
+    return false;
+  }
+  const uint64_t share = static_cast<uint64_t>(owner_.lanes_up()) * unacknowledged_bytes_;
+  const bool moves = line - line_seen_ >= kMovesBytes;
+  if (!moves || line - *line_then_ > kUnevenShare * share) return true;
+  line_seen_ = line;
+  line_seen_at_ = now;
+  return false;
 }
 
 void Lane::End() {

@@ -2,8 +2,9 @@
 //
 // A lane takes a chunk from its owner whenever the last one is in the kernel's hands, keeps it
 // until the peer acknowledges it, and gives up what is unacknowledged when it breaks. It is broken
-// when its stream ends, or when bytes are unacknowledged and nothing moved for `patience`. Poller
-// thread only.
+// when its stream ends, or when bytes are unacknowledged and nothing moved for `patience`; on a
+// line so slow that a chunk takes longer, when the line carried enough meanwhile that it should
+// have been through. Poller thread only.
 #ifndef CAUSEWAY_DAEMON_TRANSPORT_LANE_H_
 #define CAUSEWAY_DAEMON_TRANSPORT_LANE_H_
 
@@ -36,6 +37,10 @@ class Lane final : public ByteStream::Handler {
     virtual absl::StatusOr<Admission> Admit(const ChunkFrame& chunk) = 0;
     virtual void OnPayload(const ChunkHeader& header, memory::Buffer payload) = 0;
     virtual void OnNoMemory() = 0;
+    // What TCP has delivered on all connections of the link.
+    virtual uint64_t LineBytes(absl::Time now) = 0;
+    // How many lanes share the line.
+    virtual int lanes_up() const = 0;
     virtual void OnLaneUp(Lane& lane) = 0;
     virtual void OnLaneBroken(Lane& lane, const absl::Status& reason, bool stalled) = 0;
     virtual void OnViolation(const absl::Status& reason) = 0;
@@ -78,6 +83,7 @@ class Lane final : public ByteStream::Handler {
   void OnChunk(const ReceivedLaneFrame& frame);
   void Deliver(const ReceivedLaneFrame& frame);  // or park it
   void Received(const ChunkFrame& chunk);
+  bool Overdue(absl::Time now, absl::Duration patience);
   void Violation(const absl::Status& reason);
 
   Shared& shared_;
@@ -97,6 +103,10 @@ class Lane final : public ByteStream::Handler {
   uint64_t unacknowledged_bytes_ = 0;
   bool acknowledged_any_ = false;
   absl::Time moved_at_;
+  // Since nothing moves: what the line had carried then, and at the newest look.
+  std::optional<uint64_t> line_then_;
+  uint64_t line_seen_ = 0;
+  absl::Time line_seen_at_;
 
   // Receiving.
   uint64_t received_ = 0;        // newest sequence that is held

@@ -107,7 +107,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   const LinkInfo& info() const { return info_; }
   const RttMeter& rtt() const { return rtt_; }
   absl::Duration silent(absl::Time now) const { return now - received_at_; }
-  int lanes_up() const;
+  int lanes_up() const override;
   int lanes_wanted() const { return lanes_wanted_; }
   uint64_t unacknowledged_chunks() const;
   uint64_t unacknowledged_bytes() const;
@@ -145,6 +145,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   void OnReceived() override;
   absl::StatusOr<Lane::Admission> Admit(const ChunkFrame& chunk) override;
   void OnPayload(const ChunkHeader& header, memory::Buffer payload) override;
+  uint64_t LineBytes(absl::Time now) override;
   void OnNoMemory() override { ++peer_.counters.chunks_without_memory; }
   void OnLaneUp(Lane& lane) override;
   void OnLaneBroken(Lane& lane, const absl::Status& reason, bool stalled) override;

@@ -198,6 +198,11 @@ void Link::OnPayload(const ChunkHeader& header, memory::Buffer payload) {
   shared_.listener.OnChunk(peer_.config.cluster, header, std::move(payload));
 }
 
+uint64_t Link::LineBytes(absl::Time now) {
+  shared_.tcp.Refresh(now, shared_.times.tick);
+  return shared_.tcp.Of(remotes()).bytes_acknowledged;
+}
+
 int Link::lanes_up() const {
   return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(), [](const LaneSlot& slot) {
     return slot.lane != nullptr && slot.lane->up();

@@ -83,6 +83,7 @@ void TcpTotals::Add(const TcpTotals& other) {
   bytes_in_flight = bytes;
   segments_delivered += other.segments_delivered;
   bytes_delivered += other.bytes_delivered;
+  bytes_acknowledged += other.bytes_acknowledged;
   bytes_received += other.bytes_received;
   connections += other.connections;
   in_flight += other.in_flight;
@@ -107,6 +108,7 @@ std::map<std::string, TcpTotals> ReadTcp() {
     one.segments_resent = info.tcpi_total_retrans;
     one.segments_delivered = info.tcpi_delivered;
     one.bytes_delivered = uint64_t{info.tcpi_delivered} * info.tcpi_snd_mss;
+    one.bytes_acknowledged = info.tcpi_bytes_acked;
     one.bytes_received = info.tcpi_bytes_received;
     one.bytes_in_flight = uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
     if (info.tcpi_unacked > 0) {

@@ -24,6 +24,7 @@ struct TcpTotals {
   uint64_t bytes_unsent = 0;        // in the kernel, not yet on the wire
   uint64_t segments_delivered = 0;  // acknowledged, also out of order
   uint64_t bytes_delivered = 0;     // the same by the present size of a segment, which may change
+  uint64_t bytes_acknowledged = 0;  // in order
   uint64_t bytes_received = 0;      // in order
   uint64_t bytes_in_flight = 0;
   int in_flight = 0;                   // connections with bytes in flight

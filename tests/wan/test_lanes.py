@@ -117,6 +117,16 @@ class LanesTest(unittest.TestCase):
             pair.sender.ask("stop")
             self.assertEqual(pair.sender.ask("mark")["links"], 1)
 
+    def test_a_chunk_may_take_longer_than_peer_timeout(self):
+        chunk = ["--chunk-bytes", str(1 << 20)]  # 17 s each, two at a time, where peer_timeout is 10 s
+        with wan_link.WanLink(transport_pair.SITES, rate="1mbit", rtt="40ms") as link, \
+                transport_pair.Pair(link, self.pki, 2, sender=chunk) as pair:
+            pair.sender.ask("start")
+            self.until_more(pair, 2 << 20)
+            after = pair.sender.ask("mark")
+            self.assertEqual((after["lanes_broken"], after["links"]), (0, 1))
+            pair.sender.ask("stop")
+
     def test_a_name_is_resolved_again_for_each_attempt(self):
         hosts = os.path.join(self.pki, "hosts")
         program = programs.newest().find("tests/bench/transport/bench_transport")
