@@ -13,8 +13,10 @@ from trainers import both, join_both, main
 
 SEED = 3
 MAGIC = 0x4C575743
-HELLO, WELCOME, JOIN, JOINED, OFFER, READY, SUBMIT, APPLIED, QUERY, ERROR = 1, 2, 3, 4, 5, 6, 7, 10, 12, 18
-PROTOCOL, MEMORY = 24, 25
+HELLO, WELCOME, JOIN, JOINED, OFFER, READY, SUBMIT, SUBMITTED, OP_STATE = range(1, 10)
+APPLIED, QUERY, ERROR = 10, 12, 18
+BUSY, PROTOCOL, MEMORY = 1, 24, 25
+COMMITTED = 2
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
 SEAL_SEAL, SEAL_SHRINK, SEAL_GROW = 1, 2, 4
 GROWTH_BYTES_MAX = 48 << 20
@@ -65,7 +67,17 @@ class RawTrainer:
         os.close(memory)
 
     def submit(self, op=1, fragment=0, base=0, weight=1):
-        self.send(SUBMIT, struct.pack("<QIBB2xqQ", op, fragment, 0, 0, base, weight))
+        self.send(SUBMIT, struct.pack("<QIBB2xqQ32s", op, fragment, 0, 0, base, weight, b""))
+
+    def until(self, wanted, skipping=(SUBMITTED, OP_STATE)):
+        """The body of the next message of that type."""
+        while True:
+            kind, body, descriptors = self.receive()
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if kind == wanted:
+                return body
+            assert kind in skipping, (kind, body.rstrip(b"\0"))
 
     def close(self):
         self.socket.close()
@@ -247,6 +259,36 @@ class HostileTrainer(unittest.TestCase):
             trainer.hello(rank=5, world=2)
             self.refused(trainer, "rank")
             self.good_run(pair)
+
+    def test_one_fragment_twice_in_flight(self):
+        """The second operation is refused, the first goes on as if nothing had been."""
+        with Pair() as pair:
+            both_raw = []
+            for gateway in pair.gateways.values():
+                trainer = RawTrainer(gateway.trainer_socket)
+                self.addCleanup(trainer.close)
+                both_raw.append(trainer)
+                trainer.hello()
+                trainer.until(WELCOME)
+                trainer.join(tensor())
+                trainer.until(JOINED)
+                trainer.send(OFFER, bytes(8))
+            for trainer in both_raw:
+                trainer.until(READY)
+            paris, tokyo = both_raw
+            paris.submit(op=1)
+            self.assertEqual(struct.unpack_from("<Qq", paris.until(SUBMITTED)), (1, 1))
+            paris.submit(op=2)
+            code, _, fatal = struct.unpack_from("<HBB", paris.until(ERROR))
+            self.assertEqual((code, fatal), (BUSY, 0))
+            tokyo.submit(op=1)
+            for trainer in both_raw:
+                state = trainer.until(OP_STATE)
+                while state[12] != COMMITTED:
+                    state = trainer.until(OP_STATE)
+                op, fragment = struct.unpack_from("<QI", state)
+                round_number, participants = struct.unpack_from("<qI", state, 16)
+                self.assertEqual((op, fragment, round_number, participants), (1, 0, 1, 2))
 
 
 if __name__ == "__main__":
