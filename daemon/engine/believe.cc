@@ -159,9 +159,9 @@ FoundingId FoundingOf(const Header& header, const Message& message) {
 // Whoever holds this run as it was founded another time is not heard: a disk that was put back, or
 // one that missed that the run was forgotten, may name the highest epoch and the highest rounds.
 bool Core::SameRun(ClusterId from, const Header& header, const Message& message) {
-  const FoundingId theirs = FoundingOf(header, message);
-  const bool same = SameFounding(theirs, context_.founding()) &&
-                    SameFounding(header.founding, context_.founding());
+  const FoundingId ours = context_.founding();
+  const bool same =
+      SameFounding(header.founding, ours) && SameFounding(FoundingOf(header, message), ours);
   Peer& peer = context_.peers[from];
   if (same) {
     if (header.from_incarnation > peer.foreign) peer.foreign = 0;

@@ -102,12 +102,12 @@ void World::TraceArrival(int node, const engine::Received& received) {
 }
 
 bool World::Step(Time until) {
-  if (queue_.empty() || queue_.top().at > until) return false;
+  if (queue_.empty() || queue_.top().at() > until) return false;
   const Item item = queue_.top();
   queue_.pop();
-  now_ = item.at;
+  now_ = item.at();
   if (++outcome_.events > kEventsMax) throw Violation("RUNAWAY: too many events");
-  Happen(item.node, slots_[item.slot]);
+  Happen(item.node, *slots_[item.slot]);
   free_slots_.push_back(item.slot);
   return true;
 }

@@ -4,7 +4,6 @@
 #ifndef CAUSEWAY_TESTS_SIM_WORLD_H_
 #define CAUSEWAY_TESTS_SIM_WORLD_H_
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -158,27 +157,28 @@ class World : public Surroundings {
   using Happening = std::variant<Arrive, DataArrives, StateArrives, Fsynced, Computed, Reduced,
                                  TimerDue, LaneTick, Restart, HealLink, HealAll, ThawNode,
                                  TrainerReturns, TrainerAttaches, FaultDue, ForgeryDue, GrowthDue>;
+  // Ordered by when it is due, then by when it was scheduled: one number, compared at once.
   struct Item {
-    Time at;
-    uint64_t order;
-    int node;
+    uint64_t key;
     uint32_t slot;
-    bool operator<(const Item& other) const {
-      return at != other.at ? at > other.at : order > other.order;
-    }
+    int node;
+    Time at() const { return static_cast<Time>(key >> kOrderBits); }
+    bool operator<(const Item& other) const { return key > other.key; }
   };
+  static constexpr int kOrderBits = 26;  // 67 million
 
   // Puts a thing to happen into the queue. Its place stays where it is until it has happened.
   template <typename What>
   void Schedule(Time delay, int node, What what) {
     if (free_slots_.empty()) {
       free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
-      slots_.emplace_back();
+      slots_.push_back(std::make_unique<Happening>());
     }
     const uint32_t slot = free_slots_.back();
     free_slots_.pop_back();
-    slots_[slot] = std::move(what);
-    queue_.push({now_ + delay, order_++, node, slot});
+    *slots_[slot] = std::move(what);
+    if (order_ >> kOrderBits != 0) throw Violation("RUNAWAY: too much is scheduled");
+    queue_.push({static_cast<uint64_t>(now_ + delay) << kOrderBits | order_++, slot, node});
   }
   bool Step(Time until);  // false: nothing left before `until`
   void Happen(int node, Happening& what);
@@ -218,7 +218,7 @@ class World : public Surroundings {
   std::vector<Time> timer_at_;
   std::vector<Time> clocks_;  // by node: ahead of the world's
   std::priority_queue<Item> queue_;
-  std::deque<Happening> slots_;
+  std::vector<std::unique_ptr<Happening>> slots_;
   std::vector<uint32_t> free_slots_;
   uint64_t order_ = 0;
   Time now_ = 0;
