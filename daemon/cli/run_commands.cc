@@ -1,5 +1,6 @@
 // `causeway run ...`: what an operator does to a run.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -83,6 +84,12 @@ absl::StatusOr<std::string> Restore(const Arguments& arguments) {
   options.check_files = false;
   const config::ParseResult result = config::Parse(arguments.config, options);
   if (!result.ok()) return absl::InvalidArgumentError(result.ErrorText());
+  const std::vector<config::Run>& runs = result.config->runs;
+  if (std::none_of(runs.begin(), runs.end(),
+                   [&](const config::Run& run) { return run.name == arguments.run; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no run '", arguments.run, "' in ", arguments.config));
+  }
   if (AdminClient::Connect(result.config->admin_socket).ok()) {
     return absl::FailedPreconditionError(
         "the gateway runs; end those of all of the run's clusters first (systemctl stop "

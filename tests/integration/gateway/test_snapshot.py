@@ -12,8 +12,8 @@ SETTINGS = "checkpoint: {rounds: 1, interval: 1h, snapshots: 2}\n"
 NESTEROV = "{rule: nesterov, learning_rate: 0.7, momentum: 0.5, local_steps: 5, fragments: 2}"
 
 
-def roll_back(gateway, label):
-    return subprocess.run([COMMAND, "run", "rollback", RUN, "--to", label, "--config", gateway.configuration_path],
+def roll_back(gateway, label, run=RUN):
+    return subprocess.run([COMMAND, "run", "rollback", run, "--to", label, "--config", gateway.configuration_path],
                           capture_output=True, text=True)
 
 
@@ -48,6 +48,9 @@ class Snapshot(unittest.TestCase):
                 gateway.stop()
             refused = roll_back(pair.paris, "first")  # no more than two are kept
             self.assertIn("there are: before-decay, third", refused.stderr)
+            for name in ("dmo", f"../{RUN}"):
+                refused = roll_back(pair.paris, "before-decay", run=name)
+                self.assertIn(f"no run '{name}' in {pair.paris.configuration_path}", refused.stderr)
             for gateway in pair.gateways.values():
                 done = roll_back(gateway, "before-decay")
                 self.assertEqual(done.returncode, 0, done.stderr)
