@@ -82,7 +82,9 @@ class Outer {
       slices_[trainer_.Placement(i).fragment].push_back(all.back());
     }
     automatic_ = layout_.delay_steps == CW_DELAY_AUTO;
-    stats_.delay_steps = automatic_ ? (layout_.local_steps > 1 ? 1 : 0) : layout_.delay_steps;
+    // Until something is measured a quarter of H, with which the gateways plan.
+    const uint32_t first = layout_.local_steps > 1 ? std::max(1u, layout_.local_steps / 4) : 0;
+    stats_.delay_steps = automatic_ ? first : layout_.delay_steps;
     trainer_.Offer(all);
     if (trainer_.Ready() == CW_MATCH) return;
     for (uint32_t fragment = 0; fragment < layout_.fragments; ++fragment) TakeNewest(fragment);

@@ -130,7 +130,7 @@ class Outer(late.LateRounds):
         self.H, self.fragments = terms["H"], terms["fragments"]
         self._mode, self._mix, self.rule = terms["mode"], terms["mix"], terms["rule"]
         self._automatic = terms["delay"] == c.DELAY_AUTO and world == 1
-        self.delay = schedule.first_delay(terms["delay"], self.H, world)
+        self.delay = schedule.first_delay(terms["delay"], self.H)
         # Results are a whole round late: a fragment's is collected when its next work is submitted.
         self._late = self._mode == c.REPLACE and self.delay >= self.H
         self._ahead = {} if terms["rule"] == "eager" else None

@@ -19,20 +19,18 @@ def next_launch(step, fragment, fragments, local_steps):
     return step + 1 + (fragment * local_steps // fragments - step - 1) % local_steps
 
 
-def first_delay(delay, local_steps, world):
-    """In steps. Ranks that each measure for themselves would not choose the same: they take what the gateways
-    plan with."""
-    if delay != DELAY_AUTO:
-        return delay
-    return automatic_delay(None, None, local_steps) if world == 1 else local_steps // 4 or min(1, local_steps - 1)
+def first_delay(delay, local_steps):
+    """In steps, of a run's ``delay``. Ranks that each measure for themselves would not choose the same and stay with it."""
+    return automatic_delay(None, None, local_steps) if delay == DELAY_AUTO else delay
 
 
 def automatic_delay(exchange_s, step_s, local_steps):
-    """The least delay, in steps, that hides an exchange; 1 to H-1 (0 where H is 1)."""
+    """The least delay, in steps, that hides an exchange; 1 to H-1 (0 where H is 1). Before anything is measured a
+    quarter of H, with which the gateways plan: with less, each fragment's first result would be waited for."""
     if local_steps <= 1:
         return 0
     if not exchange_s or not step_s or step_s <= 0:
-        return 1
+        return max(1, local_steps // 4)
     return max(1, min(local_steps - 1, math.ceil(exchange_s / step_s)))
 
 

@@ -44,8 +44,8 @@ class Delay(unittest.TestCase):
     def test_bounded_by_H_and_defined_without_measurements(self):
         self.assertEqual(schedule.automatic_delay(100.0, 0.1, 20), 19)
         self.assertEqual(schedule.automatic_delay(100.0, 0.1, 1), 0)
-        self.assertEqual(schedule.automatic_delay(None, None, 20), 1)
-        self.assertEqual(schedule.automatic_delay(1.0, 0.0, 20), 1)
+        self.assertEqual(schedule.automatic_delay(None, None, 20), 5)
+        self.assertEqual(schedule.automatic_delay(1.0, 0.0, 20), 5)
 
     def test_the_pace_forgets_old_exchanges_and_takes_the_median_step(self):
         measured = pace.Pace()
@@ -60,15 +60,11 @@ class Delay(unittest.TestCase):
 
 class FirstDelay(unittest.TestCase):
     def test_a_number_is_the_runs(self):
-        self.assertEqual(schedule.first_delay(3, 20, 1), 3)
-        self.assertEqual(schedule.first_delay(0, 20, 2), 0)
+        self.assertEqual([schedule.first_delay(delay, 20) for delay in (0, 3)], [0, 3])
 
-    def test_automatic_begins_with_one_step_and_is_then_measured(self):
-        self.assertEqual(schedule.first_delay(schedule.DELAY_AUTO, 20, 1), 1)
-        self.assertEqual(schedule.first_delay(schedule.DELAY_AUTO, 1, 1), 0)
-
-    def test_ranks_that_measure_for_themselves_take_what_is_the_same_for_all(self):
-        self.assertEqual([schedule.first_delay(schedule.DELAY_AUTO, h, 2) for h in (1, 2, 3, 4, 8, 20)],
+    def test_automatic_begins_with_a_quarter_of_the_local_steps(self):
+        # The same for ranks that measure for themselves, and enough for the first results to be there when due.
+        self.assertEqual([schedule.first_delay(schedule.DELAY_AUTO, h) for h in (1, 2, 3, 4, 8, 20)],
                          [0, 1, 1, 1, 2, 5])
 
 
