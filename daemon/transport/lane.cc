@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t kAckBytes = 1 << 20;
 // More than heartbeats and round messages are in half of `patience`: bulk moves.
 constexpr uint64_t kMovesBytes = 16 << 10;
-constexpr uint64_t kUnevenShare = 2;  // of the line, against that of other lanes
+constexpr size_t kBatchBytes = 64 << 10;  // of chunks that share packets
+constexpr uint64_t kUnevenShare = 2;      // of the line, against that of other lanes
 
 }  // namespace
 
@@ -73,15 +74,30 @@ void Lane::Pump() {
     stream_->Write(ToByteBuffer(EncodeChunkAck(received_)));
     return;
   }
+  if (unwritten_ == 0 && !Take()) return;
+  const OutgoingChunk& sent = unacknowledged_[unacknowledged_.size() - unwritten_];
+  const size_t bytes = sent.payload.size();
+  // A small chunk shares packets with the next one, which this lane must hold then: what gRPC was
+  // told to wait with leaves with the next write only.
+  batch_bytes_ += bytes;
+  const bool more = batch_bytes_ < kBatchBytes && (unwritten_ > 1 || Take());
+  if (!more) batch_bytes_ = 0;
+  --unwritten_;
+  stream_->Write(
+      ToByteBuffer(EncodeChunkHead(sent.sequence, sent.number, sent.header, bytes), sent.payload),
+      more);
+}
+
+// The next chunk, to be written.
+bool Lane::Take() {
   std::optional<OutgoingChunk> chunk = owner_.NextChunk();
-  if (!chunk.has_value()) return;
+  if (!chunk.has_value()) return false;
   if (unacknowledged_.empty()) moved_at_ = MonotonicNow();
   chunk->sequence = next_sequence_++;
   unacknowledged_bytes_ += chunk->payload.size();
   unacknowledged_.push_back(std::move(*chunk));
-  const OutgoingChunk& sent = unacknowledged_.back();
-  stream_->Write(ToByteBuffer(
-      EncodeChunkHead(sent.sequence, sent.number, sent.header, sent.payload.size()), sent.payload));
+  ++unwritten_;
+  return true;
 }
 
 void Lane::Tick(absl::Time now, absl::Duration patience, absl::Duration own_pause) {
@@ -132,6 +148,7 @@ void Lane::End() {
 
 std::deque<OutgoingChunk> Lane::TakeUnacknowledged() {
   unacknowledged_bytes_ = 0;
+  unwritten_ = 0;
   return std::exchange(unacknowledged_, {});
 }
 
@@ -185,9 +202,9 @@ void Lane::OnHello(const LaneHelloFrame& hello) {
 }
 
 void Lane::OnAck(uint64_t sequence) {
-  if (sequence >= next_sequence_) {
-    Violation(absl::InvalidArgumentError(absl::StrCat(
-        "acknowledges chunk ", sequence, ", but only ", next_sequence_ - 1, " were sent")));
+  if (const uint64_t sent = next_sequence_ - 1 - unwritten_; sequence > sent) {
+    Violation(absl::InvalidArgumentError(
+        absl::StrCat("acknowledges chunk ", sequence, ", but only ", sent, " were sent")));
     return;
   }
   moved_at_ = MonotonicNow();

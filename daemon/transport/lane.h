@@ -83,6 +83,7 @@ class Lane final : public ByteStream::Handler {
   void OnChunk(const ReceivedLaneFrame& frame);
   void Deliver(const ReceivedLaneFrame& frame);  // or park it
   void Received(const ChunkFrame& chunk);
+  bool Take();
   bool Overdue(absl::Time now, absl::Duration patience);
   void Violation(const absl::Status& reason);
 
@@ -101,6 +102,8 @@ class Lane final : public ByteStream::Handler {
   uint64_t next_sequence_ = 1;
   std::deque<OutgoingChunk> unacknowledged_;
   uint64_t unacknowledged_bytes_ = 0;
+  size_t unwritten_ = 0;    // of these, the newest: one or two
+  size_t batch_bytes_ = 0;  // written and left to share packets with what follows
   bool acknowledged_any_ = false;
   absl::Time moved_at_;
   // Since nothing moves: what the line had carried then, and at the newest look.

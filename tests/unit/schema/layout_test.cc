@@ -228,6 +228,17 @@ TEST_CASE("limits of fragments") {
   CHECK(!Layout::Build(Parse(records), local::kFragmentsMax).ok());
 }
 
+// A chunk, which is what travels as one message, is cut from the fragment and not from tensors.
+TEST_CASE("many small tensors share chunks") {
+  Records records;
+  for (int i = 0; i < 5000; ++i) records.push_back(Record("t" + std::to_string(i), {100}));
+  const auto layout = Layout::Build(Parse(records), 1);
+  REQUIRE(layout.ok());
+  REQUIRE(layout->fragments().size() == 1);
+  CHECK(layout->fragments()[0].elements == 5000 * 256);  // each is aligned
+  CHECK(layout->fragments()[0].chunks == 5);
+}
+
 TEST_CASE("a tensor beyond 2^32 bytes is placed in 64-bit offsets") {
   const uint64_t elements = (uint64_t{5} << 30) + 3;
   const auto layout = Layout::Build(Parse({Record("a", {elements}), Record("b", {1})}), 1);
