@@ -32,7 +32,7 @@ def parse_options():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=sorted(plan.PRESETS), default="standard",
                         help="standard: the algorithm average, which waits for each exchange; fast: streaming, "
-                        "which trains on meanwhile; longer: the same with packed codes and 1.5 times the steps, to end "
+                        "which trains on meanwhile; longer: the same with packed codes and 1.3 times the steps, to end "
                         "below the loss of synchronous training, in less time and with fewer bytes")
     parser.add_argument("--algorithm", choices=list(plan.ALGORITHMS),
                         help="instead of a preset's: " +
@@ -45,7 +45,7 @@ def parse_options():
     parser.add_argument("--steps", type=int, default=1000, help="of each full run (default 1000)")
     parser.add_argument("--longer", type=float, default=None, metavar="N",
                         help="the run named causeway makes N times the steps, as the time it saves allows: 1.5, say (default 1, of "
-                        "preset longer 1.5)")
+                        "preset longer 1.3)")
     parser.add_argument("--seed", type=int, default=1, help="of model and batches (default 1)")
     parser.add_argument("--output", metavar="DIR", default="demo-output",
                         help="for report.html and result.json (default ./demo-output)")

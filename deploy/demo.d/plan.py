@@ -68,7 +68,7 @@ class Preset:
 
 
 PRESETS = {"standard": Preset("average"), "fast": Preset("streaming"),
-           "longer": Preset("streaming", "int4:b256:zstd", 1.5)}
+           "longer": Preset("streaming", "int4:b256:zstd", 1.3)}
 
 
 def codec_map(spec):

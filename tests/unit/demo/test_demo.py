@@ -104,8 +104,8 @@ class Measurement(unittest.TestCase):
 
     def test_a_preset_gives_what_the_command_line_leaves_open(self):
         longer = options(preset="longer", longer=None)
-        self.assertEqual((longer.algorithm, longer.codec, longer.longer), ("streaming", "int4:b256:zstd", 1.5))
-        self.assertEqual([run.steps for run in plan.runs(longer)], [100, 100, 150])
+        self.assertEqual((longer.algorithm, longer.codec, longer.longer), ("streaming", "int4:b256:zstd", 1.3))
+        self.assertEqual([run.steps for run in plan.runs(longer)], [100, 100, 130])
         self.assertIn("error_feedback", plan.causeway(longer).codec)
         own = options(preset="longer", longer=2.0, codec="int8")
         self.assertEqual((own.codec, own.longer), ("int8", 2.0))
