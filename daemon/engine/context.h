@@ -61,6 +61,7 @@ class Context {
   uint64_t counter_seen = 0;  // highest epoch counter heard of and believed
   Horizon horizon;            // up to where counters are believed
   uint64_t dropped = 0;       // messages
+  uint64_t moves = 0;         // commits and adoptions here
 
   bool HasRecord() const { return durable.accepted.has_value(); }
   const Record& record() const { return *durable.accepted; }

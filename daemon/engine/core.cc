@@ -228,6 +228,8 @@ void Core::OnHeartbeat(ClusterId from, const Report& report) {
     if (resumes) rounds_.AdvanceAll();
   }
   rounds_.OnReport(from, report);
+  if (!context_.Active()) catch_up_.Check();
+  if (report.wants_join && context_.Leader()) leader_.OnTick();
 }
 
 // A blank gateway without a trainer learns the number of fragments from the run, and one that was
@@ -368,6 +370,42 @@ void Core::AfterEvent() {
     catch_up_.Check();
     rounds_.AdvanceAll();
   }
+  TellChanges();
+}
+
+// Clusters that are heard and would take part.
+ClusterSet Core::Joiners() const {
+  ClusterSet out;
+  for (int id = 0; id < context_.config.clusters; ++id) {
+    const ClusterId peer = static_cast<ClusterId>(id);
+    if (peer == context_.self() || context_.record().members.Contains(peer)) continue;
+    const Report* report = context_.peers.LiveReport(peer, context_.now);
+    if (report && report->wants_join) out.Insert(peer);
+  }
+  return out;
+}
+
+// A joiner and those that pause for it wait for each other's words: what a joiner holds, what it
+// lacks, and whether rounds pause is said at once. With heartbeats alone a pause takes several.
+void Core::TellChanges() {
+  const bool moved = std::exchange(moves_told_, context_.moves) != context_.moves;
+  const bool leads = context_.Active() && context_.Leader();
+  ClusterSet to;
+  if (moved && leads) {
+    to = Joiners();
+    if (!to.Empty()) leader_.OnTick();
+  } else if (moved && !context_.Active()) {
+    to = context_.peers.AliveSet(context_.now);
+  }
+  const bool drains = leads && context_.draining;
+  if (std::exchange(drains_told_, drains) != drains) {
+    if (leads) to = to | context_.Others();
+    if (!drains) rounds_.AdvanceAll();
+  }
+  to.Erase(context_.self());
+  if (to.Empty()) return;
+  const Report report = MakeReport();
+  for (ClusterId peer : to) context_.Send(peer, Heartbeat{report});
 }
 
 Time Core::NextTimer() const {

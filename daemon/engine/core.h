@@ -65,6 +65,8 @@ class Core {
   Report MakeReport() const;
   void Repeat(ClusterId to, const Report& report);
   void AfterEvent();
+  void TellChanges();
+  ClusterSet Joiners() const;
   ClusterSet AwaitedToGrow() const;
   Phase CurrentPhase(ClusterSet* awaited, std::string* reason) const;
 
@@ -82,6 +84,8 @@ class Core {
   bool started_ = false;
   bool was_active_ = false;
   ClusterSet alive_;
+  uint64_t moves_told_ = 0;  // of context_.moves
+  bool drains_told_ = false;
   ClusterSet refused_;  // clusters whose digests were found to differ from the present trainer's
 };
 

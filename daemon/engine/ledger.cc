@@ -102,6 +102,7 @@ void Ledger::Commit(FragmentId id, const CommitRecord& record) {
   assert(record.state.round == standing.committed.round + 1);
   assert(record.state.lineage == standing.committed.lineage);
   standing.committed = record.state;
+  ++context_.moves;
   standing.restored = false;
   Remember(standing, record);
   engine::Commit commit{record, OwnPart::kNone, {}};
@@ -120,6 +121,7 @@ void Ledger::Jump(FragmentId id, const StateId& state, const std::vector<CommitR
   adopt.forward = standing.holds && before.lineage == state.lineage && before.round < state.round;
   standing.holds = true;
   standing.committed = state;
+  ++context_.moves;
   for (const CommitRecord& record : records) {
     if (record.state.round <= state.round) Remember(standing, record);
   }

@@ -1,4 +1,5 @@
 // Scripted: what operators do to a run, and how it comes back from disks alone.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/sim/script.h"
@@ -53,6 +54,34 @@ TEST_CASE("a leader that fetches what the others go on from admits nobody meanwh
     REQUIRE(world.StatusOf(0).record->epoch.counter < before + 10);
   }
   REQUIRE(tried > 0);
+}
+
+// What has to be said meanwhile does not wait for the next heartbeat.
+TEST_CASE("rounds do not pause long for a joiner", "[recovery]") {
+  constexpr int kSeeds = 20;
+  Time total = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    CAPTURE(seed);
+    WorldOptions options = Script(3);
+    options.seed = seed;
+    World world(options);
+    REQUIRE(Progresses(world, 0, 3));
+    world.CrashNode(2, true);
+    REQUIRE(Progresses(world, 0, 10));
+    world.RestartNode(2);
+    Time longest = 0;
+    Time pause = 0;
+    engine::RoundNumber last = Round(world, 0);
+    for (Time spent = 0; !world.StatusOf(0).record->members.Contains(2); spent += kTick) {
+      REQUIRE(spent < 10 * kPeerTimeout);
+      world.Pass(kTick);
+      pause = Round(world, 0) == last ? pause + kTick : 0;
+      last = Round(world, 0);
+      longest = std::max(longest, pause);
+    }
+    total += longest;
+  }
+  REQUIRE(total / kSeeds < 3 * (kPeerTimeout / 5) / 2);  // with heartbeats alone: 5/2
 }
 
 TEST_CASE("with a voter missing nothing is undone until the operator says so", "[recovery]") {
