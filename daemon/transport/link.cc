@@ -267,6 +267,11 @@ bool Link::StandsStill(absl::Time now, int repeats) {
   return verdict == StallWatch::Verdict::kStalled;
 }
 
+bool Link::LeavesBehind(absl::Time now) {
+  shared_.tcp.Refresh(now, absl::ZeroDuration());
+  return shared_.tcp.Of(remotes()).backing_off > 0;
+}
+
 void Link::OnViolation(const absl::Status& reason) { End(reason); }
 
 void Link::OnClosed(const absl::Status& reason) {

@@ -128,6 +128,8 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   // Whether the line carries nothing at all, however small, while bytes are in flight; of a link
   // dialled here. `repeats`: how many links before this one stood still, too. Looked at every tick.
   bool StandsStill(absl::Time now, int repeats);
+  // Whether some of its connections still repeat in vain.
+  bool LeavesBehind(absl::Time now);
   // Ends the link, telling the peer why. OnLinkEnded is called before it returns.
   void End(const absl::Status& reason);
   // Everything that was sent and is not acknowledged, after the end.

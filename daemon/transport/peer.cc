@@ -79,14 +79,17 @@ void Peer::ReviveLink(absl::Time now) {
       record_.counters.payload_bytes_acknowledged + record_.counters.payload_bytes_received;
   if (std::exchange(moved_bytes_, moved) != moved) revivals_ = 0;
   if (dialling_ != nullptr) return;
-  if (shared_.draining || !link_->StandsStill(now, revivals_)) {
+  const bool still = !shared_.draining && link_->StandsStill(now, revivals_);
+  if (still) {
+    if (now < dial_at_) return;
+    if (scout_ == nullptr) scout_ = LineScout::To(link_->info().remote);
+    if (scout_ == nullptr || !scout_->Answered(now)) return;
     scout_.reset();
-    return;
+  } else {
+    // It may be back by itself, for one of the connections and not yet for the others.
+    const bool asked = std::exchange(scout_, nullptr) != nullptr;
+    if (!asked || shared_.draining || !link_->LeavesBehind(now)) return;
   }
-  if (now < dial_at_) return;
-  if (scout_ == nullptr) scout_ = LineScout::To(link_->info().remote);
-  if (scout_ == nullptr || !scout_->Answered(now)) return;
-  scout_.reset();
   const absl::Duration patience = std::max(kReviveMin, kReviveRtts * link_->rtt().smoothed());
   dialling_ = std::make_unique<Link>(shared_, *this, record_);
   stalled_ports_ = LocalPorts(link_->remotes());
