@@ -121,6 +121,9 @@ void Ledger::Jump(FragmentId id, const StateId& state, const std::vector<CommitR
   adopt.forward = standing.holds && before.lineage == state.lineage && before.round < state.round;
   standing.holds = true;
   standing.committed = state;
+  // Its trainer takes this value and submits work on it: what it brought may go at any moment, so a
+  // promise may not offer it.
+  if (!from_trainer) standing.offered = false;
   ++context_.moves;
   for (const CommitRecord& record : records) {
     if (record.state.round <= state.round) Remember(standing, record);

@@ -116,6 +116,15 @@ TEST_CASE("a base that is not known any more is a rebase", "[ledger]") {
   }
 }
 
+TEST_CASE("an adopted value takes the place of what the trainer brought", "[ledger]") {
+  Fixture f;
+  f.ledger[0].offered = true;
+  f.ledger.Jump(0, {0, 9, Chain(9)}, {}, true);
+  CHECK(f.ledger[0].offered);
+  f.ledger.Jump(0, {0, 11, Chain(11)}, {}, false);
+  CHECK_FALSE(f.ledger[0].offered);
+}
+
 // A trainer may outlive its gateway's state and the founding of another run of the same name.
 TEST_CASE("a base that this run cannot have had is a rebase", "[ledger]") {
   Fixture f;
