@@ -50,7 +50,7 @@ class DemoTest(unittest.TestCase):
                 self.assertEqual(process.returncode, 0, text)
                 with open(os.path.join(self.output, "result.json")) as file:
                     result = json.load(file)
-                self.assertEqual(set(result), {"runs", "link"})
+                self.assertEqual(set(result), {"runs", "link", "comparison"})
                 runs = {run["name"]: run for run in result["runs"]}
                 self.assertEqual(list(runs), ["sync-lan", "sync-wan", "causeway"])
                 for run in runs.values():
@@ -60,11 +60,22 @@ class DemoTest(unittest.TestCase):
                 # Every step's fp32 gradients against 4 bits every H steps and once more at the end.
                 ratio = runs["sync-lan"]["bytes_per_parameter_step"] / runs["causeway"]["bytes_per_parameter_step"]
                 self.assertGreater(ratio, 30)
+                self.check_comparison(result["comparison"], runs)
                 self.assertEqual(text.count("SHA-256"), 3)
                 with open(os.path.join(self.output, "report.html")) as file:
                     self.assertEqual(file.read().count("<svg"), 3)
                 self.assertFalse(os.path.exists(os.path.join(self.output, "logs")))
                 self.check_nothing_is_left(process.pid)
+
+    def check_comparison(self, comparison, runs):
+        reference, ours = runs["sync-lan"], runs["causeway"]
+        self.assertAlmostEqual(comparison["gap"], ours["final_bits_per_byte"] / reference["final_bits_per_byte"] - 1)
+        self.assertAlmostEqual(comparison["byte_ratio"],
+                               reference["wire_bytes_per_cluster"] / ours["wire_bytes_per_cluster"])
+        self.assertEqual((comparison["steps"], comparison["synchronous_steps"]), (STEPS, STEPS))
+        self.assertEqual(comparison["compute_use"], ours["compute_use"])
+        # What the reference would take over the link, at the pace that sync-wan had there in its fewer steps.
+        self.assertAlmostEqual(comparison["time_ratio"], comparison["seconds"] / comparison["synchronous_s"])
 
     def interrupt(self, word, action):
         """Starts the demo, acts when a line with `word` came; its exit status and text."""
