@@ -30,6 +30,8 @@ CO2 = "{{rule: co2, learning_rate: {}, local_steps: 25{}}}"
 SPARSE = "{rule: sparseloco, learning_rate: 1.0, local_steps: 10}"
 ROWS = {
     "every-step": Row("{rule: gradients}", INT4, mode="every-step", gap=0.2, bytes=10.5),
+    "every-step-raw": Row("{rule: gradients}", "{kind: \"int4:b256\", error_feedback: true}", mode="every-step", gap=0.5,
+                          bytes=7.5),
     "H=10": Row("{rule: average, local_steps: 10}", INT4, gap=1.2, bytes=88),
     "H=20": Row("{" + NESTEROV.format(0.7, 20) + "}", INT4, gap=1.6, bytes=175),
     "H=50": Row("{" + NESTEROV.format(0.8, 50) + "}", INT4, gap=2.4, bytes=440),
