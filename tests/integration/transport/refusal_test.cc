@@ -148,7 +148,11 @@ TEST_CASE("a second live process of a cluster is refused while the first one liv
   CHECK(tokyo.recorder.notes().downs.empty());
   first.reset();
   REQUIRE(second.WaitUp("tokyo"));
-  CHECK(tokyo.recorder.notes().up["paris"] == 12);
+  // The dialler is told first.
+  CHECK(tokyo.recorder.Wait([](const Recorder::Notes& notes) {
+    const auto up = notes.up.find("paris");
+    return up != notes.up.end() && up->second == 12;
+  }));
 }
 
 // gRPC 1.51 loses the connection of a channel that goes between its handshake and the server's
