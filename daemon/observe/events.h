@@ -21,6 +21,7 @@ inline constexpr std::string_view kCertificateExpires = "tls.certificate-expires
 inline constexpr std::string_view kHandshakeRejected = "tls.handshake-rejected";
 inline constexpr std::string_view kPeerUp = "peer.up";
 inline constexpr std::string_view kPeerDown = "peer.down";
+inline constexpr std::string_view kPeerRelinked = "peer.relinked";
 inline constexpr std::string_view kLaneBroken = "peer.lane-broken";
 inline constexpr std::string_view kPeerRefused = "peer.refused";
 inline constexpr std::string_view kTrainerAttached = "trainer.attached";

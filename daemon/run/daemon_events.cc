@@ -125,7 +125,11 @@ void Daemon::OnPeerUp(const std::string& peer, uint64_t incarnation,
 
 void Daemon::OnPeerDown(const std::string& peer, const absl::Status& reason) {
   OnLoop([this, peer, reason] {
-    log_->Warning(event::kPeerDown, {{"peer", peer}}, std::string(reason.message()));
+    if (absl::IsAborted(reason)) {
+      log_->Info(event::kPeerRelinked, {{"peer", peer}}, std::string(reason.message()));
+    } else {
+      log_->Warning(event::kPeerDown, {{"peer", peer}}, std::string(reason.message()));
+    }
     ForRunsOf(peer, [&](Run& run) { run.OnPeerDown(peer); });
   });
 }

@@ -73,7 +73,7 @@ class Link final : public ByteStream::Handler, public Lane::Owner {
   class Owner {
    public:
     // A link that was dialled is about to be up: what it replaces must end now.
-    virtual void OnLinkAnswered(Link& link) = 0;
+    virtual void OnLinkAnswered(Link& link, uint64_t incarnation) = 0;
     virtual void OnLinkUp(Link& link) = 0;
     // The link is over; `was_up`: OnLinkUp was called. The owner buries the link.
     virtual void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) = 0;

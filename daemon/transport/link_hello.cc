@@ -113,7 +113,7 @@ void Link::OnHello(const wan::v1::Hello& hello) {
     OnViolation(check);
     return;
   }
-  owner_.OnLinkAnswered(*this);
+  owner_.OnLinkAnswered(*this, hello.incarnation());
   const absl::Time now = MonotonicNow();
   stream_->ClearDeadline();
   rtt_.Sample(now, now - hello_sent_at_);

@@ -48,9 +48,16 @@ absl::Status Peer::Judge(const wan::v1::Hello& hello, absl::Time now) const {
   return dialling_ != nullptr && lower() && dialling_->hello_sent() ? duplicate : absl::OkStatus();
 }
 
+// Why a link ends when another one, to that incarnation, takes its place.
+absl::Status Peer::Replaced(const std::string& text, uint64_t incarnation) const {
+  if (link_ == nullptr || link_->incarnation() == incarnation) return absl::AbortedError(text);
+  return absl::UnavailableError(absl::StrCat(text, "; the peer was restarted meanwhile"));
+}
+
 absl::Status Peer::Offer(ByteStream* stream, const wan::v1::Hello& hello, absl::Time now) {
   if (absl::Status verdict = Judge(hello, now); !verdict.ok()) return verdict;
-  const absl::Status replaced = absl::AbortedError("replaced by a link that the peer dialled");
+  const absl::Status replaced =
+      Replaced("replaced by a link that the peer dialled", hello.incarnation());
   if (dialling_ != nullptr) dialling_->End(replaced);
   if (link_ != nullptr) link_->End(replaced);
   accepting_ = std::make_unique<Link>(shared_, *this, record_);
@@ -63,12 +70,12 @@ absl::Status Peer::OfferLane(ByteStream* stream, const LaneHelloFrame& hello, ab
   return link_->AdmitLane(stream, hello, now);
 }
 
-void Peer::OnLinkAnswered(Link& link) {
+void Peer::OnLinkAnswered(Link& link, uint64_t incarnation) {
   if (&link != dialling_.get() || link_ == nullptr) return;
   ++revivals_;
   const std::set<std::string> remotes = link_->remotes();
   link_->End(
-      absl::AbortedError("the line stood still; replaced by a new link as soon as it was back"));
+      Replaced("the line stood still; replaced by a new link as soon as it was back", incarnation));
   ResetConnections(remotes, stalled_ports_);
 }
 

@@ -61,7 +61,7 @@ class Peer final : public Link::Owner {
   // Adds this peer's connections, and to the totals what it received and sent since Start.
   void AddTraffic(Traffic& traffic, uint64_t& received_bytes, uint64_t& sent_bytes) const;
 
-  void OnLinkAnswered(Link& link) override;
+  void OnLinkAnswered(Link& link, uint64_t incarnation) override;
   void OnLinkUp(Link& link) override;
   void OnLinkEnded(Link& link, const absl::Status& reason, bool was_up) override;
   void OnTunnelOffer(uint64_t tunnel, const std::string& from) override;
@@ -71,6 +71,7 @@ class Peer final : public Link::Owner {
 
  private:
   bool lower() const { return shared_.config.cluster < record_.config.cluster; }
+  absl::Status Replaced(const std::string& text, uint64_t incarnation) const;
   absl::Status Judge(const wan::v1::Hello& hello, absl::Time now) const;
   void ReviveLink(absl::Time now);
   void Done(const OutgoingChunk& chunk, const absl::Status& status);

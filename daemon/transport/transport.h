@@ -166,8 +166,8 @@ class TransportListener {
   // A link is established: identity proven, versions agreed. Lanes follow; chunks may be sent at
   // once.
   virtual void OnPeerUp(const std::string& peer, uint64_t incarnation, const LinkInfo& info) = 0;
-  // It ended; `reason` says why. Once per OnPeerUp. OnChunkDone follows for what was not
-  // acknowledged.
+  // It ended; `reason` says why, ABORTED that a new link to the same process takes its place. Once
+  // per OnPeerUp. OnChunkDone follows for what was not acknowledged.
   virtual void OnPeerDown(const std::string& peer, const absl::Status& reason) = 0;
   virtual void OnRunMessage(const std::string& peer, wan::v1::RunMessage&& message) = 0;
   // One chunk, its payload in a pooled, aligned buffer of exactly its size. Sizes are checked
