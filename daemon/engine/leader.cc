@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "daemon/engine/chain.h"
+
 namespace causeway::engine {
 namespace {
 
@@ -41,6 +43,42 @@ std::string Leader::Misfit() const {
     if (report && report->promised > record.epoch && !report->active) {
       return "a higher epoch was promised";
     }
+  }
+  return Orphan();
+}
+
+// Of a fragment. Its value was offered by a trainer that submitted work before the record was
+// installed, or went with a disk: no gateway has it, but some have what a new epoch may begin with.
+bool Leader::ValueLost(FragmentId id) const {
+  const Record& record = context_.record();
+  if (rounds_.HoldsBase(id)) return false;
+  const bool first = record.base[id].round == 0;
+  const auto brings = [&](bool offered, const Hash256& parameters) {
+    return offered && first && SeedChain(context_.config, parameters, id) == record.base[id].chain;
+  };
+  const Standing& mine = ledger_[id];
+  if (brings(mine.offered, context_.trainer.parameters)) return false;
+  bool hope = mine.holds || mine.offered;
+  for (int i = 0; i < context_.config.clusters; ++i) {
+    const ClusterId peer = static_cast<ClusterId>(i);
+    if (peer == context_.self()) continue;
+    const bool member = record.members.Contains(peer);
+    const Report* report = context_.peers.LiveReport(peer, context_.now);
+    if (member && (!report || report->accepted != record.epoch || !report->active)) return false;
+    if (!report || id >= report->fragments.size()) continue;
+    const FragmentReport& theirs = report->fragments[id];
+    const bool here = theirs.holds && theirs.committed.lineage == record.lineage &&
+                      theirs.committed.round >= record.base[id].round;
+    if (here || (member && brings(theirs.offered, report->parameters))) return false;
+    hope = hope || theirs.holds || theirs.offered;
+  }
+  return hope;
+}
+
+std::string Leader::Orphan() const {
+  if (context_.now - context_.installed_at <= context_.config.peer_timeout) return "";
+  for (FragmentId id = 0; id < context_.record().base.size(); ++id) {
+    if (ValueLost(id)) return "no member has the value of fragment " + std::to_string(id);
   }
   return "";
 }

@@ -35,6 +35,8 @@ class Leader {
 
   bool QuorumAlive() const;
   std::string Misfit() const;
+  bool ValueLost(FragmentId id) const;
+  std::string Orphan() const;
   ClusterSet Apart() const;
   bool Settle();
   bool TakeLeave();

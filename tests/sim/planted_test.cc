@@ -11,7 +11,9 @@ constexpr uint64_t kSeedsMax = 10'000;
 struct Plant {
   engine::PlantedFault fault;
   const char* name;
-  int clusters = 0;  // instead of a number drawn from the seed
+  // Instead of what is drawn from the seed, for what is rare.
+  int clusters = 0;
+  std::optional<int> profile = std::nullopt;
 };
 
 const Plant kPlants[] = {
@@ -27,7 +29,8 @@ const Plant kPlants[] = {
     {engine::PlantedFault::kNoIncarnations, "a restarted member is taken for the old one"},
     {engine::PlantedFault::kStaleResidual, "a residual of another round is kept"},
     {engine::PlantedFault::kOverwriteBase, "the value that a trainer stands on is overwritten"},
-    {engine::PlantedFault::kAnswersEarly, "an operation is judged before its lineage is known", 3},
+    {engine::PlantedFault::kAnswersEarly, "an operation is judged before its lineage is known", 4,
+     0},
 };
 
 TEST_CASE("every planted bug is found", "[planted]") {
@@ -38,6 +41,7 @@ TEST_CASE("every planted bug is found", "[planted]") {
       WorldOptions options;
       options.seed = seed;
       options.clusters = plant.clusters;
+      options.profile = plant.profile;
       options.faults.set(static_cast<size_t>(plant.fault));
       World world(options);
       violation = world.Run().violation;
