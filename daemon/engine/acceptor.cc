@@ -114,8 +114,17 @@ Report Acceptor::MakeReport() const {
   report.draining = context_.Leader() && context_.draining;
   report.growth = context_.GrowthWish();
   report.suspected = context_.Silent();
-  if (context_.trainer.present) report.parameters = context_.trainer.parameters;
   rounds_.FillReport(&report.fragments);
+  const TrainerSeat& trainer = context_.trainer;
+  if (!trainer.present) return report;
+  report.parameters = trainer.parameters;
+  // The run may have grown while this gateway was away; what its trainer brings may be all there
+  // is.
+  if (!report.active && trainer.has_parameters && trainer.fragments > report.fragments.size()) {
+    FragmentReport brought;
+    brought.offered = true;
+    report.fragments.resize(trainer.fragments, brought);
+  }
   return report;
 }
 

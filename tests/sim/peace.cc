@@ -120,8 +120,15 @@ void World::Peace() {
     RestartNode(id);
     // Whoever founds a run brings its parameters again if they were lost before anybody had them.
     if ((id == 0 || id == 2 || options_.grows_by > 0) && !HeldByAnyone()) KillTrainer(id);
-    if (options_.grows_by > 0) GrowTrainer(id);
     if (!node(id).trainer().alive) StartTrainer(id);
+  }
+  GrowTrainers();
+}
+
+void World::GrowTrainers() {
+  if (options_.grows_by == 0) return;
+  for (int id = 0; id < clusters_; ++id) {
+    if (node(id).up()) GrowTrainer(id);
   }
 }
 
@@ -208,6 +215,7 @@ Outcome World::Run() {
     while (!outcome_.blocked) {
       Pass(kProbePeriod);
       LetGoOn();
+      GrowTrainers();
       if (Whole()) break;
       if (now_ - peace_at_ <= kPatience) continue;
       // A change of voters that was under way may ask for a cluster that stays down.

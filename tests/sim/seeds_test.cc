@@ -67,9 +67,10 @@ TEST_CASE("seeds that once broke an invariant stay clean", "[seeds]") {
     std::optional<int> profile;
     int grows_by = 0;
   };
-  for (const Found& found : {Found{3158, 3, std::nullopt}, Found{2900, 3, int{kVotersChange}},
-                             Found{305288, 2, int{kHostile}, 1}, Found{755, 2, int{kClocksJump}},
-                             Found{1363, 0, kDisksLost | kClocksJump}}) {
+  for (const Found& found :
+       {Found{3158, 3, std::nullopt}, Found{2900, 3, int{kVotersChange}},
+        Found{305288, 2, int{kHostile}, 1}, Found{755, 2, int{kClocksJump}},
+        Found{1363, 0, kDisksLost | kClocksJump}, Found{4038539, 4, int{kHostile}, 1}}) {
     WorldOptions options;
     options.seed = found.seed;
     options.clusters = found.clusters;

@@ -328,8 +328,14 @@ void World::StartTrainer(int id) {
   ArmTimer(id);
 }
 
+// Not while the run is being founded with fewer tensors: who brings more is refused.
 void World::GrowTrainer(int id) {
   if (node(id).trainer().grown) return;
+  if (oracle_.records().empty()) {
+    for (const auto& gateway : nodes_) {
+      if (gateway->disk().durable.accepted) return;
+    }
+  }
   KillTrainer(id);
   node(id).trainer().grown = true;
   StartTrainer(id);

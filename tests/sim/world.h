@@ -198,6 +198,7 @@ class World : public Surroundings {
   // peace.cc
   void Peace();
   bool Recoverable(engine::ClusterSet up) const;
+  void GrowTrainers();
   bool Seeded(const engine::Record& record, FragmentId fragment, engine::ClusterSet up,
               bool any_kept) const;
   bool HeldByAnyone() const;
