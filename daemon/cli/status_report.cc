@@ -208,7 +208,7 @@ std::string Transfers(const RunStatus& run) {
     total += transfer.bytes_total();
     rate += transfer.bytes_per_s();
     silent_s = std::min(silent_s, transfer.silent_s());
-    donors.insert(transfer.donor());
+    donors.insert(transfer.donors().begin(), transfer.donors().end());
   }
   if (fragments == 0) return "";
   std::string text = absl::StrCat("fetches the state of ", Plural(fragments, "fragment"), " from ",

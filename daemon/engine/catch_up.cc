@@ -1,5 +1,6 @@
-// One donor a fragment. A transfer under way is left alone until the data plane says it failed or
-// the donor is gone: a newer offer would restart it, and one that restarts for ever never arrives.
+// One state a fragment, from all that hold it. A transfer under way is left alone until the data
+// plane says it failed or all donors are gone: a newer offer would restart it, and one that
+// restarts for ever never arrives.
 #include "daemon/engine/catch_up.h"
 
 #include <tuple>
@@ -55,10 +56,7 @@ void CatchUp::Check() {
     if (TakeFromTrainer(id)) continue;
     if (transfer && transfer->held) TakeOver(id);
     if (transfer) {
-      const Peer& donor = context_.peers[transfer->donor];
-      const bool lost = donor.incarnation != transfer->donor_incarnation ||
-                        !context_.peers.Alive(transfer->donor, context_.now);
-      if (transfer->held || !lost) continue;
+      if (transfer->held || !Lost(*transfer)) continue;
       transfer.reset();
     }
     Ask(id);
@@ -72,6 +70,28 @@ bool CatchUp::FetchingAny() const {
     if (transfer) return true;
   }
   return false;
+}
+
+bool CatchUp::Lost(const Transfer& transfer) const {
+  for (const auto& [donor, incarnation] : transfer.donors) {
+    const bool here = context_.peers[donor].incarnation == incarnation &&
+                      context_.peers.Alive(donor, context_.now);
+    if (here) return false;
+  }
+  return true;
+}
+
+// Who says that it holds just that.
+std::map<ClusterId, Incarnation> CatchUp::Donors(FragmentId id, const StateId& state) const {
+  std::map<ClusterId, Incarnation> donors;
+  for (int i = 0; i < context_.config.clusters; ++i) {
+    const ClusterId peer = static_cast<ClusterId>(i);
+    const Report* report = context_.peers.LiveReport(peer, context_.now);
+    if (!report || id >= report->fragments.size()) continue;
+    const FragmentReport& theirs = report->fragments[id];
+    if (theirs.holds && theirs.committed == state) donors[peer] = context_.peers[peer].incarnation;
+  }
+  return donors;
 }
 
 // Whoever has the most; among equals a different one from time to time, in case it cannot serve.
@@ -127,8 +147,11 @@ void CatchUp::OnState(ClusterId from, const State& body) {
   if (!Needs(id) || !Useful(id, body.state)) return;
   std::optional<Transfer>& transfer = transfers_[id];
   if (transfer) return;
-  transfer = Transfer{body.state, from, context_.peers[from].incarnation, false, body.records};
-  context_.Act(FetchState{id, body.state, ClusterSet(uint64_t{1} << from)});
+  transfer = Transfer{body.state, Donors(id, body.state), false, body.records};
+  transfer->donors[from] = context_.peers[from].incarnation;
+  ClusterSet donors;
+  for (const auto& [donor, incarnation] : transfer->donors) donors.Insert(donor);
+  context_.Act(FetchState{id, body.state, donors});
 }
 
 void CatchUp::OnStateHeld(const StateHeld& held) {

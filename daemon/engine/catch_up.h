@@ -5,6 +5,7 @@
 #ifndef CAUSEWAY_DAEMON_ENGINE_CATCH_UP_H_
 #define CAUSEWAY_DAEMON_ENGINE_CATCH_UP_H_
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -35,8 +36,7 @@ class CatchUp {
  private:
   struct Transfer {
     StateId state;
-    ClusterId donor = 0;
-    Incarnation donor_incarnation = 0;
+    std::map<ClusterId, Incarnation> donors;
     bool held = false;
     std::vector<CommitRecord> records;
   };
@@ -44,6 +44,8 @@ class CatchUp {
   bool Needs(FragmentId id) const;
   bool Useful(FragmentId id, const StateId& state) const;
   bool TakeFromTrainer(FragmentId id);
+  bool Lost(const Transfer& transfer) const;
+  std::map<ClusterId, Incarnation> Donors(FragmentId id, const StateId& state) const;
   void Ask(FragmentId id);
   void TakeOver(FragmentId id);
 

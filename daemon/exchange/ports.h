@@ -14,6 +14,7 @@
 #include "daemon/engine/action.h"
 #include "daemon/engine/event.h"
 #include "daemon/engine/ids.h"
+#include "daemon/exchange/piece_shares.h"
 #include "daemon/memory/buffer_pool.h"
 
 namespace causeway::exchange {
@@ -73,9 +74,9 @@ class ChunkPort {
   virtual void ReturnCredit(engine::ClusterId from, uint64_t bytes) = 0;
   // Asks a member for chunks that it retains. Lost without a link.
   virtual void RequestChunks(engine::ClusterId from, const ChunkRequest& request) = 0;
-  // Asks a donor for the whole outer state of a fragment.
+  // Asks a donor for pieces of the outer state of a fragment. Lost without a link.
   virtual void RequestState(engine::ClusterId from, engine::FragmentId fragment,
-                            const engine::StateId& state) = 0;
+                            const engine::StateId& state, const PieceSet& wanted) = 0;
   // Announces the state chunks that follow, where it is found.
   virtual void OfferState(engine::ClusterId to, engine::FragmentId fragment,
                           const engine::StateId& state, const DonorAnswer& answer) = 0;

@@ -44,77 +44,113 @@ void StateTransfer::SetCommitted(const engine::StateId& state) {
 
 // ---------------------------------------------------------------- joiner
 
-void StateTransfer::Fetch(const engine::FetchState& action) {
-  if (staged_ && staged_->state == action.state && !staged_->verifying) {
-    staged_->donors = action.donors;
-    if (action.donors.Contains(staged_->donor)) {
-      context_.port->RequestState(staged_->donor, fragment_, staged_->state);  // it was away
-    } else {
-      AskNextDonor();
-    }
-    return;
-  }
-  staged_ = std::make_shared<Staged>();
-  staged_->state = action.state;
-  staged_->donors = action.donors;
-  staged_->chunks.resize(Pieces());
-  staged_->begun_us = staged_->came_us = loop::Now();
-  AskNextDonor();
+StateTransfer::Staged::Staged(const engine::FetchState& fetch, uint32_t pieces)
+    : state(fetch.state), donors(fetch.donors), chunks(pieces), shares(pieces) {
+  begun_us = came_us = loop::Now();
 }
 
-// Donors in turn, beginning after the one asked last.
-void StateTransfer::AskNextDonor() {
-  engine::ClusterSet others = staged_->donors;
-  others.Erase(context_.self);
-  if (others.Empty()) {
+void StateTransfer::Fetch(const engine::FetchState& action) {
+  if (!staged_ || !(staged_->state == action.state) || staged_->verifying) {
+    Stage(action);
+    return;
+  }
+  // Named again: whoever has not answered was away, and what it was asked for is lost.
+  staged_->donors = action.donors;
+  staged_->donors.Erase(context_.self);
+  staged_->away = {};
+  for (engine::ClusterId donor = 0; donor < engine::kClustersMax; ++donor) {
+    const bool serves = action.donors.Contains(donor) && staged_->answers.contains(donor);
+    if (!serves) staged_->shares.TakeBack(donor);
+  }
+  AskDonors();
+}
+
+void StateTransfer::Stage(const engine::FetchState& action) {
+  staged_ = std::make_shared<Staged>(action, Pieces());
+  staged_->donors.Erase(context_.self);
+  AskDonors();
+}
+
+// For what nobody was asked for yet.
+void StateTransfer::AskDonors() {
+  engine::ClusterSet here = staged_->donors - staged_->away;
+  if (staged_->donors.Empty() || (here.Empty() && staged_->passed)) {
     const engine::StateFailed failed{fragment_, staged_->state};
     staged_.reset();
     context_.listener->OnStateFailed(failed);
     return;
   }
-  std::optional<engine::ClusterId> next;
-  for (engine::ClusterId donor : others) {
-    if (!next || (donor > staged_->donor && *next <= staged_->donor)) next = donor;
+  if (here.Empty()) return;  // until one has a link again, or others are named
+  if (staged_->alone) here = engine::ClusterSet(uint64_t{1} << *here.begin());
+  for (const auto& [donor, wanted] : staged_->shares.Share(here)) {
+    context_.port->RequestState(donor, fragment_, staged_->state, wanted);
   }
-  staged_->donor = *next;
-  staged_->hash.reset();
-  context_.port->RequestState(*next, fragment_, staged_->state);
+  WatchDonors();
+}
+
+// It does not hold the state any more, or sent what is not a state.
+void StateTransfer::Drop(engine::ClusterId donor) {
+  staged_->donors.Erase(donor);
+  staged_->passed = true;
+  staged_->shares.TakeBack(donor);
+  AskDonors();
+}
+
+// Who has not sent anything for a while is asked for nothing more while others are there.
+void StateTransfer::WatchDonors() {
+  if (std::exchange(watching_donors_, true)) return;
+  staged_->heard = {};
+  tasks_.After(context_.serve_patience_us, [this, watched = std::weak_ptr(staged_)] {
+    watching_donors_ = false;
+    if (!fetching() || staged_->verifying) return;
+    if (staged_ == watched.lock()) {
+      for (engine::ClusterId donor : staged_->donors - staged_->away - staged_->heard) {
+        const engine::ClusterSet here = staged_->donors - staged_->away;
+        if (here.Count() < 2 || !staged_->shares.Awaits(donor)) continue;
+        staged_->away.Insert(donor);
+        staged_->shares.TakeBack(donor);
+      }
+    }
+    AskDonors();
+  });
 }
 
 void StateTransfer::OnOffer(engine::ClusterId from, const engine::StateId& state,
                             const DonorAnswer& answer) {
-  if (!staged_ || staged_->verifying || from != staged_->donor || !(state == staged_->state))
-    return;
+  const bool asked =
+      staged_ && !staged_->verifying && staged_->donors.Contains(from) && state == staged_->state;
+  if (!asked) return;
   if (!answer.found) {
-    staged_->donors.Erase(from);
-    AskNextDonor();
+    Drop(from);
     return;
   }
-  staged_->hash = answer.hash;
-  staged_->words = answer.words;
-  if (staged_->received == staged_->chunks.size()) Verify();
+  staged_->heard.Insert(from);
+  staged_->answers[from] = answer;
+  if (staged_->shares.Complete()) Verify();
 }
 
 void StateTransfer::OnChunk(engine::ClusterId from, const ChunkAddress& address,
                             memory::Buffer payload) {
   context_.port->ReturnCredit(from, payload.size());  // staged memory is the pool's own concern
-  const bool wanted =
-      staged_ && !staged_->verifying && from == staged_->donor &&
-      address.round == staged_->state.round && address.lineage == staged_->state.lineage &&
-      address.index < staged_->chunks.size() && staged_->chunks[address.index].data() == nullptr;
+  const bool wanted = staged_ && !staged_->verifying && staged_->donors.Contains(from) &&
+                      address.round == staged_->state.round &&
+                      address.lineage == staged_->state.lineage &&
+                      address.index < staged_->chunks.size() && !staged_->shares.Has(address.index);
   if (!wanted) return;
   const absl::Status good = compression::CheckChunk(
       kStateCodec, context_.layout->ChunkElements(fragment_, address.index % chunks_),
       {reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
   if (!good.ok()) {
     context_.listener->OnBadChunk(from, address, good);
-    staged_->donors.Erase(from);
-    AskNextDonor();
+    Drop(from);
     return;
   }
   staged_->chunks[address.index] = memory::SharedBuffer(std::move(payload));
+  staged_->shares.Came(address.index);
+  staged_->sources.Insert(from);
+  staged_->heard.Insert(from);
   staged_->came_us = loop::Now();
-  if (++staged_->received == staged_->chunks.size() && staged_->hash) Verify();
+  if (staged_->shares.Complete() && !staged_->answers.empty()) Verify();
 }
 
 std::optional<FetchProgress> StateTransfer::Progress() const {
@@ -130,13 +166,19 @@ std::optional<FetchProgress> StateTransfer::Progress() const {
   const double elapsed_s = 1e-6 * static_cast<double>(now - staged_->begun_us);
   if (elapsed_s > 0) out.bytes_per_s = static_cast<double>(out.bytes) / elapsed_s;
   out.silent_s = 1e-6 * static_cast<double>(now - staged_->came_us);
-  out.donor = staged_->donor;
+  out.donors = staged_->donors - staged_->away;
   return out;
 }
 
 // Adopts nothing yet: decodes and hashes aside, as the state would be.
 void StateTransfer::Verify() {
   staged_->verifying = true;
+  const DonorAnswer& first = staged_->answers.begin()->second;
+  for (const auto& [donor, answer] : staged_->answers) {
+    if (answer.hash == first.hash && answer.words == first.words) continue;
+    Distrust();
+    return;
+  }
   auto hash = std::make_shared<engine::Hash256>();  // shared by the two halves
   tasks_.Run(
       [context = context_, staged = staged_, fragment = fragment_, chunks = chunks_, hash] {
@@ -150,32 +192,45 @@ void StateTransfer::Verify() {
           hashes.push_back(
               outer::ChunkHash({values.data(), n}, {momentum.data(), momentum.empty() ? 0 : n}));
         }
-        hashes.insert(hashes.end(), staged->words.begin(), staged->words.end());
+        const std::vector<engine::Hash64>& words = staged->answers.begin()->second.words;
+        hashes.insert(hashes.end(), words.begin(), words.end());
         *hash = digest::HashOfHashes(hashes);
       },
       [this, staged = staged_, hash] {
         if (staged_ != staged) return;
         // Words that no history can have are a donor's fault as a wrong hash is; the present
         // value stays until the state is adopted, and so do its words.
-        if (*hash == *staged->hash &&
-            outer::CheckWords(context_.outer->rule(fragment_), staged->words).ok()) {
+        const DonorAnswer& told = staged->answers.begin()->second;
+        if (*hash == told.hash &&
+            outer::CheckWords(context_.outer->rule(fragment_), told.words).ok()) {
           staged->verified = true;
           context_.listener->OnStateHeld({fragment_, staged->state});
           return;
         }
-        context_.listener->OnNote(absl::StrCat("the outer state of fragment ", fragment_,
-                                               " that a donor sent does not match the hash",
-                                               " it named; another donor is asked"));
-        engine::FetchState again{fragment_, staged->state, staged->donors};
-        again.donors.Erase(staged->donor);
-        staged_.reset();
-        Fetch(again);
+        Distrust();
       });
 }
 
+// What came is not the state that was named. Of one donor it is known who is at fault.
+void StateTransfer::Distrust() {
+  engine::FetchState again{fragment_, staged_->state, staged_->donors};
+  const bool known = staged_->alone || staged_->sources.Count() == 1;
+  if (known) again.donors.Erase(*staged_->sources.begin());
+  context_.listener->OnNote(absl::StrCat("the outer state of fragment ", fragment_,
+                                         known ? " that a donor sent does not match the hash it "
+                                                 "named; another donor is asked"
+                                               : " that several donors sent parts of does not "
+                                                 "match the hash; one alone is asked"));
+  staged_ = std::make_shared<Staged>(again, Pieces());
+  staged_->alone = true;
+  AskDonors();
+}
+
 void StateTransfer::OnPeerUp(engine::ClusterId peer) {
-  if (!staged_ || staged_->verifying || staged_->donor != peer) return;
-  context_.port->RequestState(peer, fragment_, staged_->state);
+  if (!staged_ || staged_->verifying || !staged_->donors.Contains(peer)) return;
+  staged_->away.Erase(peer);
+  staged_->shares.TakeBack(peer);  // of its last link
+  AskDonors();
 }
 
 void StateTransfer::OnPeerDown(engine::ClusterId peer) {
@@ -188,7 +243,10 @@ void StateTransfer::OnPeerDown(engine::ClusterId peer) {
     waiting_.front().gone = true;
     FinishIfServed();
   }
-  if (fetching() && !staged_->verifying && staged_->donor == peer) AskNextDonor();
+  if (!fetching() || staged_->verifying || !staged_->donors.Contains(peer)) return;
+  staged_->away.Insert(peer);
+  staged_->shares.TakeBack(peer);
+  AskDonors();
 }
 
 void StateTransfer::Adopt(const engine::AdoptState& action) {
@@ -202,7 +260,8 @@ void StateTransfer::Adopt(const engine::AdoptState& action) {
 void StateTransfer::Replace(const engine::AdoptState& action, std::shared_ptr<Staged> staged) {
   const absl::Span<float> value = context_.endpoint->WritableValue(fragment_, action.state.round);
   if (staged) {
-    const absl::Status taken = context_.outer->SetWords(fragment_, staged->words);
+    const absl::Status taken =
+        context_.outer->SetWords(fragment_, staged->answers.begin()->second.words);
     assert(taken.ok() && "they were checked with the state's hash");
     (void)taken;
   }
@@ -258,9 +317,10 @@ void StateTransfer::FinishRelabel(const engine::StateId& state) {
 
 // ---------------------------------------------------------------- donor
 
-void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state) {
-  const bool have =
-      committed_ == state && !rounds_->committing() && !rounds_->replacing() && !stuck_;
+void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& state,
+                              const PieceSet& wanted) {
+  const bool have = committed_ == state && !rounds_->committing() && !rounds_->replacing() &&
+                    !stuck_ && wanted.Fits(Pieces());
   if (!have) {
     context_.port->OfferState(from, fragment_, state, {});
     return;
@@ -268,15 +328,27 @@ void StateTransfer::OnRequest(engine::ClusterId from, const engine::StateId& sta
   context_.port->OfferState(
       from, fragment_, state,
       {true, context_.outer->StateHash(fragment_), context_.outer->Words(fragment_)});
-  // Who is being served may have lost what was sent; who waits already gets it all.
-  const bool queued = std::any_of(waiting_.begin() + (serving() ? 1 : 0), waiting_.end(),
-                                  [from](const Serving& s) { return s.to == from; });
-  if (queued) return;
-  waiting_.push_back({from, state});
+  // Who is being served may have lost what was sent, or wants what another donor did not send.
+  const auto queued = std::find_if(waiting_.begin() + (serving() ? 1 : 0), waiting_.end(),
+                                   [&](const Serving& s) { return s.to == from && !s.gone; });
+  if (queued != waiting_.end()) {
+    Serving more{from, state, wanted};
+    if (queued->state == state) more.wanted.Add(queued->wanted);
+    Skip(&more);
+    *queued = more;
+    return;
+  }
+  waiting_.push_back({from, state, wanted});
+  Skip(&waiting_.back());
   ++moved_;
   Watch();
   rounds_->HoldCommits();
   if (waiting_.size() == 1) ServeMore();
+}
+
+// To the next piece that is wanted.
+void StateTransfer::Skip(Serving* serving) const {
+  while (serving->next < Pieces() && !serving->wanted.Contains(serving->next)) ++serving->next;
 }
 
 void StateTransfer::ServeMore() {
@@ -296,6 +368,7 @@ void StateTransfer::ServeMore() {
       return;
     }
     ++serving.next;
+    Skip(&serving);
   }
   FinishIfServed();
 }

@@ -1,10 +1,11 @@
 // Outer state that moves whole: the seed's first values, and what a joining or returning gateway
 // fetches.
 //
-// A joiner asks one donor at a time; the donor names the state's hash and sends values, then
-// momentum, as fp32 chunks; the joiner keeps what came when a donor goes away and asks the next one
-// for the same state. Nothing becomes the run's value before its hash agrees. Confined to the
-// loop's thread, with decoding and hashing on workers.
+// A joiner asks each donor for a share of the pieces; a donor names the state's hash and sends its
+// share of values, then momentum, as fp32 chunks; what a donor that goes away has not sent is asked
+// of the others. Nothing becomes the run's value before its hash agrees; where it does not, all
+// comes from one donor, then from another. Confined to the loop's thread, with decoding and hashing
+// on workers.
 //
 // Memory: a state being fetched lies in pooled buffers once, encoded (4 or 8 bytes an element); of
 // one being sent at most Context::served_ahead_max chunks. Commits wait until the last piece is
@@ -13,6 +14,7 @@
 #define CAUSEWAY_DAEMON_EXCHANGE_STATE_TRANSFER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "daemon/engine/action.h"
 #include "daemon/exchange/context.h"
 #include "daemon/exchange/fragment_exchange.h"
+#include "daemon/exchange/piece_shares.h"
 #include "daemon/work/tasks.h"
 
 namespace causeway::exchange {
@@ -30,7 +33,7 @@ struct FetchProgress {
   uint64_t bytes_total = 0;
   double bytes_per_s = 0;  // since it began
   double silent_s = 0;     // since anything came
-  engine::ClusterId donor = 0;
+  engine::ClusterSet donors;
 };
 
 class StateTransfer {
@@ -47,7 +50,7 @@ class StateTransfer {
   const engine::StateId& committed() const { return committed_; }
 
   // From a joiner.
-  void OnRequest(engine::ClusterId from, const engine::StateId& state);
+  void OnRequest(engine::ClusterId from, const engine::StateId& state, const PieceSet& wanted);
   // From a donor.
   void OnOffer(engine::ClusterId from, const engine::StateId& state, const DonorAnswer& answer);
   void OnChunk(engine::ClusterId from, const ChunkAddress& address, memory::Buffer payload);
@@ -64,13 +67,18 @@ class StateTransfer {
 
  private:
   struct Staged {
+    Staged(const engine::FetchState& fetch, uint32_t pieces);
+
     engine::StateId state;
-    engine::ClusterSet donors;
-    engine::ClusterId donor = 0;
-    std::optional<engine::Hash256> hash;
-    std::vector<engine::Hash64> words;         // of the rule, beside its momentum
+    engine::ClusterSet donors;   // that may hold it
+    engine::ClusterSet away;     // of those: without a link, or silent
+    engine::ClusterSet heard;    // of those: sent something since Watch looked
+    engine::ClusterSet sources;  // pieces came from them
+    bool passed = false;         // some do not hold it any more: it is not waited for long
+    bool alone = false;          // one donor after the other
+    std::map<engine::ClusterId, DonorAnswer> answers;
     std::vector<memory::SharedBuffer> chunks;  // values, then momentum
-    uint32_t received = 0;
+    PieceShares shares;
     int64_t begun_us = 0;
     int64_t came_us = 0;  // the newest of them
     bool verifying = false;
@@ -79,14 +87,20 @@ class StateTransfer {
   struct Serving {
     engine::ClusterId to = 0;
     engine::StateId state;
+    PieceSet wanted;
     uint32_t next = 0;  // pieces below it are sent or on workers, save those refused
     uint32_t encoding = 0;
     bool gone = false;  // its link ended, or the state did
   };
 
   uint32_t Pieces() const;  // chunks of a whole state
-  void AskNextDonor();
+  void Stage(const engine::FetchState& action);
+  void AskDonors();
+  void Drop(engine::ClusterId donor);
+  void WatchDonors();
   void Verify();
+  void Distrust();
+  void Skip(Serving* serving) const;
   void ServeMore();
   void RetryServing();
   void Watch();
@@ -106,6 +120,7 @@ class StateTransfer {
   std::shared_ptr<Staged> staged_;  // shared with tasks on workers
   std::vector<Serving> waiting_;    // joiners; the first is being served. Each at most twice
   uint32_t in_flight_ = 0;          // pieces sent and not yet done, of all joiners
+  bool watching_donors_ = false;
   bool retrying_ = false;
   uint64_t moved_ =
       0;  // pieces sent and done, and requests: what a joiner that takes nothing stops

@@ -209,10 +209,12 @@ void RunNetwork::RequestChunks(engine::ClusterId from, const exchange::ChunkRequ
 }
 
 void RunNetwork::RequestState(engine::ClusterId from, engine::FragmentId fragment,
-                              const engine::StateId& state) {
+                              const engine::StateId& state, const exchange::PieceSet& wanted) {
   wan::v1::RunMessage message;
-  message.mutable_state_request()->set_fragment(fragment);
-  SetState(state, message.mutable_state_request()->mutable_state());
+  wan::v1::StateRequest* out = message.mutable_state_request();
+  out->set_fragment(fragment);
+  SetState(state, out->mutable_state());
+  out->set_wanted(wanted.bits().data(), wanted.bits().size());
   Send(from, std::move(message));
 }
 

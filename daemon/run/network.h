@@ -66,7 +66,7 @@ class RunNetwork final : public exchange::ChunkPort {
   void ReturnCredit(engine::ClusterId from, uint64_t bytes) override;
   void RequestChunks(engine::ClusterId from, const exchange::ChunkRequest& request) override;
   void RequestState(engine::ClusterId from, engine::FragmentId fragment,
-                    const engine::StateId& state) override;
+                    const engine::StateId& state, const exchange::PieceSet& wanted) override;
   void OfferState(engine::ClusterId to, engine::FragmentId fragment, const engine::StateId& state,
                   const exchange::DonorAnswer& answer) override;
 

@@ -81,11 +81,13 @@ void Run::OnRunMessage(const std::string& cluster, const wan::v1::RunMessage& me
     case Body::kLinkReport:
       OnLinkReport(from, message.link_report());
       return;
-    case Body::kStateRequest:
-      if (message.state_request().fragment() >= fragments) return;
-      exchange_->state(message.state_request().fragment())
-          .OnRequest(from, ReadState(message.state_request().state()));
+    case Body::kStateRequest: {
+      const wan::v1::StateRequest& in = message.state_request();
+      if (in.fragment() >= fragments) return;
+      const exchange::PieceSet wanted({in.wanted().begin(), in.wanted().end()});
+      exchange_->state(in.fragment()).OnRequest(from, ReadState(in.state()), wanted);
       return;
+    }
     case Body::kStateOffer: {
       const wan::v1::StateOffer& offer = message.state_offer();
       if (offer.fragment() >= fragments) return;

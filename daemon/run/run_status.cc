@@ -101,7 +101,7 @@ void Run::FillStatus(admin::v1::RunStatus* out) const {
       transfer->set_bytes_total(moved->bytes_total);
       transfer->set_bytes_per_s(moved->bytes_per_s);
       transfer->set_silent_s(moved->silent_s);
-      transfer->set_donor(roster_.Name(moved->donor));
+      for (const std::string& donor : roster_.Names(moved->donors)) transfer->add_donors(donor);
     }
     if (f < status.fragments.size()) {
       const engine::FragmentStatus& known = status.fragments[f];

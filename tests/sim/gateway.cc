@@ -30,6 +30,8 @@ engine::Hash256 MixHash(std::span<const uint8_t> bytes) {
 
 namespace {
 
+constexpr int kRepeatsMax = 20;  // of what is asked of donors that may be gone
+
 engine::Hash256 SmallHash(std::initializer_list<uint64_t> words) {
   return MixHash({reinterpret_cast<const uint8_t*>(words.begin()), words.size() * 8});
 }
@@ -160,7 +162,7 @@ bool Gateway::Holds(int from, const DataPacket& packet) const {
   return plane.slots.count({packet.round, packet.epoch, from}) > 0;
 }
 
-void Gateway::RepeatData(Time) {
+void Gateway::RepeatData(Time now) {
   for (Plane& plane : planes_) {
     std::vector<Outgoing> rest;
     for (Outgoing& out : plane.outgoing) {
@@ -170,7 +172,12 @@ void Gateway::RepeatData(Time) {
       rest.push_back(out);
     }
     plane.outgoing = std::move(rest);
-    if (plane.fetching) RequestState(plane);
+    if (!plane.fetching) continue;
+    if (plane.repeats_left > 0 && --plane.repeats_left == 0) {
+      FailFetch(now, &plane);
+    } else {
+      RequestState(plane);
+    }
   }
 }
 
@@ -178,6 +185,11 @@ void Gateway::RequestState(const Plane& plane) {
   for (ClusterId donor : plane.fetching->donors) {
     world_.SendState(id_, donor, {plane.fetching->fragment, plane.fetching->state, 0, true, false});
   }
+}
+
+void Gateway::FailFetch(Time now, Plane* plane) {
+  const engine::FetchState failed = *std::exchange(plane->fetching, std::nullopt);
+  Handle(now, engine::StateFailed{failed.fragment, failed.state});
 }
 
 void Gateway::OnState(Time now, int from, const StatePacket& packet) {
@@ -189,8 +201,9 @@ void Gateway::OnState(Time now, int from, const StatePacket& packet) {
     return;
   }
   if (plane.fetching && plane.fetching->state == packet.state && packet.missing) {
-    plane.fetching.reset();
-    Handle(now, engine::StateFailed{packet.fragment, packet.state});
+    plane.fetching->donors.Erase(static_cast<ClusterId>(from));
+    if (plane.repeats_left == 0) plane.repeats_left = kRepeatsMax;
+    if (plane.fetching->donors.Empty()) FailFetch(now, &plane);
     return;
   }
   if (!plane.fetching || !(plane.fetching->state == packet.state)) return;

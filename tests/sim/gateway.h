@@ -166,11 +166,13 @@ class Gateway {
     std::vector<Result> results;  // held until decided; the newest few
     std::vector<Outgoing> outgoing;
     std::optional<engine::FetchState> fetching;
+    int repeats_left = 0;  // of requests, once a donor does not hold it any more
     std::optional<StatePacket> staged;
   };
 
   void Perform(Time now);
   void RequestState(const Plane& plane);
+  void FailFetch(Time now, Plane* plane);
   void Do(Time, const engine::Send&) {}  // on their way already (Perform)
   void Do(Time now, const engine::Persist& action);
   void Do(Time now, const engine::StartContribution& action);

@@ -191,6 +191,7 @@ void Gateway::Do(Time, const engine::ReleaseRetained& action) {
 
 void Gateway::Do(Time, const engine::FetchState& action) {
   planes_[action.fragment].fetching = action;
+  planes_[action.fragment].repeats_left = 0;
   RequestState(planes_[action.fragment]);
 }
 

@@ -79,7 +79,7 @@ class Oracle {
   std::map<Place, engine::Hash256> lineage_base_;
   std::map<ChainKey, Value> values_;
   std::map<std::pair<int, engine::OpId>, std::vector<int>> counted_;
-  std::map<std::pair<int, engine::OpId>, engine::Hash256> told_excluded_;  // head when told
+  std::map<std::pair<int, engine::OpId>, engine::Lineage> told_excluded_;  // in which
   std::map<engine::Epoch, int> seen_records_;
   std::vector<engine::Record> records_;
   OracleCounts counts_;

@@ -118,7 +118,7 @@ TEST_CASE("a state on its way here shows how far it is, and that nothing comes")
   transfer->set_bytes(64 << 20);
   transfer->set_bytes_total(192 << 20);
   transfer->set_bytes_per_s(double{1 << 23});
-  transfer->set_donor("tokyo");
+  transfer->add_donors("tokyo");
   CHECK_THAT(FormatStatus(status, 0),
              Catch::Contains("  fetches the state of 1 fragment from tokyo: 64 MiB of 192 MiB"
                              " at 8.4 MB/s, about 16s left\n"));

@@ -163,11 +163,12 @@ class Side final : public exchange::ChunkPort, public exchange::ExchangeListener
         wire_->sides[from]->exchange->OnChunkRequest(self_, request);
     });
   }
-  void RequestState(engine::ClusterId from, engine::FragmentId,
-                    const engine::StateId& state) override {
+  void RequestState(engine::ClusterId from, engine::FragmentId, const engine::StateId& state,
+                    const exchange::PieceSet& wanted) override {
     if (!linked) return;
-    wire_->loop->Post(
-        [this, from, state] { wire_->sides[from]->exchange->state(0).OnRequest(self_, state); });
+    wire_->loop->Post([this, from, state, wanted] {
+      wire_->sides[from]->exchange->state(0).OnRequest(self_, state, wanted);
+    });
   }
   void OfferState(engine::ClusterId to, engine::FragmentId, const engine::StateId& state,
                   const exchange::DonorAnswer& answer) override {

@@ -60,7 +60,7 @@ TEST_CASE_METHOD(Fixture, "a joiner ends with the donor's values, momentum and h
 TEST_CASE_METHOD(Fixture, "a joiner whose link ends is not served any further; commits go on") {
   Side& donor = pair.a();
   pair.b().exchange.reset();
-  donor.exchange->state(0).OnRequest(1, state);
+  donor.exchange->state(0).OnRequest(1, state, {});
   donor.exchange->OnPeerDown(1);
   Alone(2);
   pair.Until([&] { return donor.state_in_flight == 0; });
@@ -193,9 +193,10 @@ TEST_CASE_METHOD(Fixture, "a donor that goes away is asked again when it is name
   pair.Until([&] { return pair.b().received_bytes > 0 && progress()->bytes > 0; });
   CHECK(progress()->bytes < progress()->bytes_total);
   CHECK(progress()->bytes_total > 2 * kElements * sizeof(float));  // values and momentum
-  CHECK(progress()->donor == 0);
+  CHECK(progress()->donors == engine::ClusterSet{0});
   pair.wire.lose = [](const exchange::ChunkAddress&) { return false; };
   pair.b().exchange->OnPeerDown(0);
+  pair.b().exchange->OnPeerUp(0);
   pair.Until([&] { return !pair.b().states.empty(); });
   CHECK(pair.b().states[0].state == state);
   CHECK_FALSE(progress());
@@ -219,6 +220,114 @@ TEST_CASE_METHOD(Fixture, "a fetch that is ordered again is asked for again") {
   Fetch(state);
   pair.Until([&] { return !pair.b().states.empty(); });
   CHECK(pair.b().states[0].state == state);
+}
+
+// Two donors that hold the same, and a joiner.
+struct TwoDonors {
+  Group group;
+  engine::StateId state;
+
+  explicit TwoDonors(int64_t patience_us = 30'000'000)
+      : group(3, {"int4:ef",
+                  {outer::RuleSpec::Kind::kNesterov, 0.7, 0.5},
+                  4 * kElements,
+                  1,
+                  memory::Budget::kUnlimited,
+                  patience_us}) {
+    group.a().model.Write(0, [](uint64_t i) { return Noise(1, i); });
+    group.a().Adopt({});
+    group.Until([&] { return !group.a().adopted.empty(); });
+    group.a().exchange->state(0).SetCommitted(state);
+    group.b().exchange->state(0).Fetch({0, state, engine::ClusterSet{0}});
+    group.Until([&] { return !group.b().states.empty(); });
+    engine::AdoptState adopt;
+    adopt.state = state;
+    group.b().exchange->state(0).Adopt(adopt);
+    group.Until([&] { return !group.b().adopted.empty(); });
+    Forget();
+  }
+  void Forget() {
+    for (auto& side : group.sides) side->sent_bytes.clear();
+  }
+  Side& joiner() { return group.side(2); }
+  void Fetch() { joiner().exchange->state(0).Fetch({0, state, engine::ClusterSet{0, 1}}); }
+  uint64_t Sent(Side& donor) { return donor.sent_bytes[{exchange::ChunkKind::kState, 2}]; }
+  void Ends() {
+    group.Until([&] { return !joiner().states.empty(); });
+    engine::AdoptState adopt;
+    adopt.state = state;
+    joiner().exchange->state(0).Adopt(adopt);
+    group.Until([&] { return !joiner().adopted.empty(); });
+    CHECK(joiner().outer->StateHash(0) == group.a().outer->StateHash(0));
+    CHECK(joiner().Value(0) == group.a().Value(0));
+    CHECK(joiner().failed_states.empty());
+  }
+  // Pieces from that donor do not arrive.
+  void Lose(engine::Incarnation donor) {
+    group.wire.lose = [donor](const exchange::ChunkAddress& address) {
+      return address.kind == exchange::ChunkKind::kState && address.incarnation == donor;
+    };
+  }
+};
+
+TEST_CASE_METHOD(TwoDonors, "donors send a share each, and nothing twice") {
+  Fetch();
+  group.Until([&] { return joiner().exchange->state(0).Progress()->donors.Count() == 2; });
+  Ends();
+  const uint64_t both = Sent(group.a()) + Sent(group.b());
+  CHECK(both == joiner().received_bytes);
+  CHECK(both < 2 * 4 * kElements * sizeof(float) + 10'000);
+  CHECK(Sent(group.a()) > both / 3);
+  CHECK(Sent(group.b()) > both / 3);
+}
+
+TEST_CASE_METHOD(TwoDonors, "a donor that goes away costs its share, not the transfer") {
+  Lose(101);
+  Fetch();
+  group.Until([&] { return Sent(group.a()) > 0 && Sent(group.b()) > 0; });
+  const uint64_t share = Sent(group.a());
+  joiner().exchange->OnPeerDown(1);
+  Ends();
+  CHECK(share > 0);
+  CHECK(Sent(group.a()) == joiner().received_bytes);  // each piece once
+  CHECK(joiner().notes.empty());
+}
+
+TEST_CASE("a donor that sends nothing is left out while others are there") {
+  TwoDonors donors(100'000);
+  donors.Lose(101);
+  donors.Fetch();
+  donors.Ends();
+  CHECK(donors.Sent(donors.group.a()) == donors.joiner().received_bytes);
+}
+
+TEST_CASE_METHOD(TwoDonors, "where donors name different hashes all comes from one, then another") {
+  group.a().lie_about_state = true;
+  Fetch();
+  Ends();
+  CHECK(joiner().notes.size() == 2);  // two did not agree; the first alone was wrong
+}
+
+TEST_CASE("pieces are asked of one donor at a time") {
+  exchange::PieceShares shares(5);
+  auto wanted = shares.Share(engine::ClusterSet{1, 3});
+  REQUIRE(wanted.size() == 2);
+  for (uint32_t piece = 0; piece < 5; ++piece) {
+    CHECK(wanted[1].Contains(piece) != wanted[3].Contains(piece));
+  }
+  CHECK(shares.Share(engine::ClusterSet{1, 3}).empty());
+  const uint32_t here = wanted[3].Contains(1) ? 1 : 0;
+  shares.Came(here);
+  shares.TakeBack(3);
+  CHECK_FALSE(shares.Awaits(3));
+  wanted = shares.Share(engine::ClusterSet{1});
+  REQUIRE(wanted.size() == 1);
+  CHECK_FALSE(wanted[1].Contains(here));
+  CHECK_FALSE(shares.Complete());
+  exchange::PieceSet all;
+  CHECK(all.Contains(4));
+  CHECK(all.Fits(5));
+  CHECK_FALSE(exchange::PieceSet(9).Fits(5));
 }
 
 TEST_CASE("rounds leave a state room in the window, and miss nothing for it") {
