@@ -5,7 +5,7 @@ import os
 import subprocess
 import unittest
 
-from gateways import Pair
+from gateways import Pair, until
 from trainers import both, join_all, main
 
 OFTEN = "checkpoint: {rounds: 1, interval: 1h}\n"  # every round
@@ -24,6 +24,14 @@ def restart_all(pair):
         gateway.kill()
     for gateway in pair.gateways.values():
         gateway.start(wait=False)
+
+
+def made_fifo(path):
+    try:
+        os.mkfifo(path)
+    except FileExistsError:
+        return False
+    return True
 
 
 class Recovery(unittest.TestCase):
@@ -160,7 +168,7 @@ class Recovery(unittest.TestCase):
             until_saved(pair, 1)
             # Whoever opens this to write hangs until somebody reads.
             fifo = os.path.join(pair.tokyo.state_directory, "demo.state", "fragment-0.new")
-            os.mkfifo(fifo)
+            until(lambda: made_fifo(fifo), "no file is being written there")
             both(trainers, "exchange", count=3)
             run = pair.tokyo.until_run(lambda run: run["checkpoint"]["failure"], "tells the failure")
             self.assertIn("does not answer", run["checkpoint"]["failure"])
