@@ -59,7 +59,8 @@ void RunNetwork::Send(engine::ClusterId to, wan::v1::RunMessage message) {
 }
 
 std::vector<exchange::ChunkAddress> RunNetwork::OnPeerUp(engine::ClusterId id,
-                                                         uint64_t incarnation) {
+                                                         uint64_t incarnation,
+                                                         engine::Epoch epoch) {
   Peer& peer = peers_[id];
   const bool same = peer.incarnation == incarnation;
   peer.connected = true;
@@ -67,7 +68,10 @@ std::vector<exchange::ChunkAddress> RunNetwork::OnPeerUp(engine::ClusterId id,
   std::vector<exchange::ChunkAddress> again = TakeLost(peer, peer.lost.size());
   if (same) return again;
   peer.engine_incarnation = 0;
-  return {};
+  std::erase_if(again, [epoch](const exchange::ChunkAddress& address) {
+    return epoch.None() || address.epoch != epoch;
+  });
+  return again;
 }
 
 void RunNetwork::OnPeerDown(engine::ClusterId peer) { peers_[peer].connected = false; }

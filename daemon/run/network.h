@@ -2,9 +2,9 @@
 // protobuf.
 //
 // Confined to the loop's thread (the transport itself is thread-safe). A chunk is on its way to a
-// peer once at a time. Chunks that a lost link took with it, or for which the queue had no room, are
-// remembered by name and sent again on the next link to the same process of the peer, or when the
-// queue drains. Messages to a peer without a link are dropped: the engine repeats what matters.
+// peer once at a time. Chunks that a lost link took with it, or for which the queue had no room,
+// are remembered by name and sent again on the next link to the same process of the peer, or when
+// the queue drains. Messages to a peer without a link are dropped: the engine repeats what matters.
 #ifndef CAUSEWAY_DAEMON_RUN_NETWORK_H_
 #define CAUSEWAY_DAEMON_RUN_NETWORK_H_
 
@@ -34,9 +34,12 @@ class RunNetwork final : public exchange::ChunkPort {
   void Send(engine::ClusterId to, const engine::Envelope& envelope);
   void Send(engine::ClusterId to, wan::v1::RunMessage message);
 
-  // These return chunks that are to be sent again now: on a new link to the same process, those that
-  // the last one took with it; as chunks are done, those that are wanted once more or found no room.
-  std::vector<exchange::ChunkAddress> OnPeerUp(engine::ClusterId peer, uint64_t incarnation);
+  // These return chunks that are to be sent again now: on a new link to the same process, those
+  // that the last one took with it or that found none; on the first to a new process, those of them
+  // in `epoch`, whose record names it already (None: none does); as chunks are done, those that are
+  // wanted once more or found no room.
+  std::vector<exchange::ChunkAddress> OnPeerUp(engine::ClusterId peer, uint64_t incarnation,
+                                               engine::Epoch epoch);
   std::vector<exchange::ChunkAddress> OnChunkDone(engine::ClusterId peer,
                                                   const exchange::ChunkAddress& address,
                                                   const absl::Status& status);

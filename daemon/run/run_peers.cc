@@ -27,7 +27,12 @@ engine::StateId ReadState(const wan::v1::StateId& in) {
 void Run::OnPeerUp(const std::string& cluster, uint64_t incarnation) {
   const engine::ClusterId peer = *roster_.Find(cluster);
   bad_chunks_.Forget(peer);
-  SendAgain(peer, network_.OnPeerUp(peer, incarnation));
+  // Other members may have made known a process that no link leads to yet: what was begun for it
+  // meanwhile found none.
+  const std::optional<engine::Record> record = engine_->Snapshot().record;
+  const bool named = record && peer < record->incarnations.size() &&
+                     record->incarnations[peer] >= incarnation;
+  SendAgain(peer, network_.OnPeerUp(peer, incarnation, named ? record->epoch : engine::Epoch{}));
   if (exchange_) exchange_->OnPeerUp(peer);
   Drive(engine::PeerConnected{peer});
 }

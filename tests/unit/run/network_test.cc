@@ -18,7 +18,7 @@ struct Fixture {
   std::shared_ptr<memory::Budget> budget = memory::Budget::Create(1 << 20);
   memory::BufferPool pool{budget, *budget->Open("chunks"), 0};
 
-  Fixture() { CHECK(network.OnPeerUp(1, 77).empty()); }
+  Fixture() { CHECK(network.OnPeerUp(1, 77, {}).empty()); }
 
   static exchange::ChunkAddress Chunk(
       uint32_t index, engine::RoundNumber round = 3,
@@ -81,11 +81,23 @@ TEST_CASE_METHOD(Fixture, "what a link takes with it goes on the next link to th
   CHECK(Done(Chunk(1), absl::UnavailableError("lost")).empty());
   CHECK(Done(Chunk(2), absl::UnavailableError("lost")).empty());
   CHECK(network.OnProgress(1).empty());  // nowhere to send it
-  CHECK(network.OnPeerUp(1, 77) == Chunks{Chunk(1), Chunk(2)});
+  CHECK(network.OnPeerUp(1, 77, {}) == Chunks{Chunk(1), Chunk(2)});
   Send(Chunk(1));
   network.OnPeerDown(1);
   Done(Chunk(1), absl::UnavailableError("lost"));
-  CHECK(network.OnPeerUp(1, 78).empty());  // another process has no use for it
+  CHECK(network.OnPeerUp(1, 78, {3, 1}).empty());  // another process has no use for it
+}
+
+TEST_CASE_METHOD(Fixture, "what was begun for a new process before its link is sent on that") {
+  network.OnPeerDown(1);
+  transport.answer = absl::UnavailableError("no link");
+  exchange::ChunkAddress old = Chunk(1);
+  old.epoch = {1, 1};
+  Send(old);
+  Send(Chunk(2));
+  transport.answer = absl::OkStatus();
+  CHECK(network.OnPeerUp(1, 78, {2, 1}) == Chunks{Chunk(2)});
+  CHECK(network.OnProgress(1).empty());
 }
 
 TEST_CASE_METHOD(Fixture, "what is cancelled is not sent again") {
