@@ -139,11 +139,14 @@ void Link::OnFrame(wan::v1::ControlFrame& frame) {
     case wan::v1::ControlFrame::kHeartbeat:
       OnHeartbeat(frame.heartbeat(), MonotonicNow());
       return;
-    case wan::v1::ControlFrame::kGoodbye:
-      EndWith(absl::UnavailableError(
-                  absl::StrCat("the peer said goodbye: ", PrintableText(frame.goodbye().reason()))),
+    case wan::v1::ControlFrame::kGoodbye: {
+      const auto code =
+          frame.goodbye().replaced() ? absl::StatusCode::kAborted : absl::StatusCode::kUnavailable;
+      const std::string reason = PrintableText(frame.goodbye().reason());
+      EndWith(absl::Status(code, absl::StrCat("the peer said goodbye: ", reason)),
               Farewell::kSilent);
       return;
+    }
     default:
       return;  // a kind that a newer minor version added
   }
@@ -295,6 +298,7 @@ void Link::EndWith(const absl::Status& reason, Farewell farewell) {
       if (farewell == Farewell::kTell) {
         wan::v1::ControlFrame frame;
         frame.mutable_goodbye()->set_reason(std::string(reason.message().substr(0, kTextBytesMax)));
+        frame.mutable_goodbye()->set_replaced(absl::IsAborted(reason));
         last = EncodeControl(frame);
       }
       stream->Farewell(std::move(last), reason);

@@ -246,6 +246,28 @@ TEST_CASE("a chunk sent twice is delivered once") {
   CHECK(target.tokyo.recorder.notes().chunks.size() == 2);
 }
 
+TEST_CASE("a goodbye for the sake of a new link is told apart from one for good, on either side") {
+  Target target;
+  auto control = target.Control();
+  wan::v1::ControlFrame frame;
+  frame.mutable_goodbye()->set_reason("replaced");
+  frame.mutable_goodbye()->set_replaced(true);
+  REQUIRE(control->Write(frame.SerializeAsString()));
+  target.ExpectDown("goodbye: replaced");
+  CHECK(absl::IsAborted(target.tokyo.recorder.notes().downs[0]));
+
+  auto old = target.Control(/*link=*/6);
+  auto fresh = target.Control(/*link=*/7);  // of the same process
+  REQUIRE(target.tokyo.recorder.Wait([](const Notes& n) { return n.downs.size() == 2; }));
+  CHECK(absl::IsAborted(target.tokyo.recorder.notes().downs[1]));
+  bool told = false;
+  while (const std::optional<std::string> bytes = old->Read()) {
+    REQUIRE(frame.ParseFromString(*bytes));
+    told = told || (frame.has_goodbye() && frame.goodbye().replaced());
+  }
+  CHECK(told);
+}
+
 TEST_CASE("streams without a hello are bounded in number and time") {
   Target target(absl::Seconds(2));
   std::vector<std::unique_ptr<RawPeer>> silent;
