@@ -108,6 +108,7 @@ void StateTransfer::WatchDonors() {
         const engine::ClusterSet here = staged_->donors - staged_->away;
         if (here.Count() < 2 || !staged_->shares.Awaits(donor)) continue;
         staged_->away.Insert(donor);
+        staged_->passed = true;
         staged_->shares.TakeBack(donor);
       }
     }

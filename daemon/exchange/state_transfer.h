@@ -74,7 +74,7 @@ class StateTransfer {
     engine::ClusterSet away;     // of those: without a link, or silent
     engine::ClusterSet heard;    // of those: sent something since Watch looked
     engine::ClusterSet sources;  // pieces came from them
-    bool passed = false;         // some do not hold it any more: it is not waited for long
+    bool passed = false;         // some do not serve it (any more): links are not waited for
     bool alone = false;          // one donor after the other
     std::map<engine::ClusterId, DonorAnswer> answers;
     std::vector<memory::SharedBuffer> chunks;  // values, then momentum

@@ -301,6 +301,19 @@ TEST_CASE("a donor that sends nothing is left out while others are there") {
   CHECK(donors.Sent(donors.group.a()) == donors.joiner().received_bytes);
 }
 
+TEST_CASE("a fetch ends where one donor is silent and the others have gone") {
+  TwoDonors donors(100'000);
+  donors.group.wire.lose = [](const exchange::ChunkAddress& address) {
+    return address.kind == exchange::ChunkKind::kState;
+  };
+  donors.Fetch();
+  const auto asked = [&] { return donors.joiner().exchange->state(0).Progress()->donors; };
+  donors.group.Until([&] { return asked().Count() == 1; });
+  donors.joiner().exchange->OnPeerDown(*asked().begin());
+  donors.group.Until([&] { return !donors.joiner().failed_states.empty(); });
+  CHECK(donors.joiner().failed_states[0].state == donors.state);
+}
+
 TEST_CASE_METHOD(TwoDonors, "where donors name different hashes all comes from one, then another") {
   group.a().lie_about_state = true;
   Fetch();
